@@ -1,0 +1,47 @@
+"""The command tree, on typer. Commands register here; each lives in a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from .._version import __version__
+
+app = typer.Typer(
+    name="trouper",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # `main` decides what a failure looks like
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trouper {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def trouper(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Run and look at durable actor systems."""
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name and return its exit status.
+
+    typer answers wrong use itself (status 2) and turns an interrupt into status 130; whatever
+    else a command raises passes through.
+    """
+    try:
+        get_command(app).main(args=list(arguments), prog_name="trouper")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,24 @@
+"""What every test shares: the time budget of the soak."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+_STARTED = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--soak-seconds",
+        type=float,
+        metavar="S",
+        help="start no test later than S seconds into the run; what is left is skipped, visibly",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    budget: float | None = item.config.getoption("--soak-seconds")
+    if budget is not None and time.monotonic() - _STARTED > budget:
+        pytest.skip(f"the soak's {budget:g} s are used up")
