@@ -54,16 +54,16 @@ $(VENV)/bin/pip:
 	done; echo "$$NO_PYTHON" >&2; exit 1
 
 $(VENV)/.run: $(PINS) | $(VENV)/bin/pip
-	@$(PY) -m pip install -q --upgrade pip
-	@$(PY) -m pip install -q -e '.[cli]'
+	@$(PY) -m pip install -qq --upgrade pip
+	@$(PY) -m pip install -qq -e '.[cli]'
 	@touch $@
 
 $(VENV)/.test: $(PINS) | $(VENV)/.run
-	@$(PY) -m pip install -q -e '.[cli,testing]' --group test
+	@$(PY) -m pip install -qq -e '.[cli,testing]' --group test
 	@touch $(VENV)/.run $@
 
 $(VENV)/.dev: $(PINS) | $(VENV)/.run
-	@$(PY) -m pip install -q -e '.[cli,testing]' --group dev
+	@$(PY) -m pip install -qq -e '.[cli,testing]' --group dev
 	@touch $(VENV)/.run $(VENV)/.test $@
 
 # --- running --------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ bench: .venv-bench/.bench
 
 .venv-bench/.bench: $(PINS)
 	@$(MAKE) --no-print-directory setup VENV=.venv-bench
-	@.venv-bench/bin/python -m pip install -q --group bench
+	@.venv-bench/bin/python -m pip install -qq --group bench
 	@touch $@
 
 clean:

@@ -50,7 +50,7 @@ def compare_with_tree(wheel: Path) -> int:
 
 
 def install(python: Path, *what: str) -> None:
-    pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "-q")
+    pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "-qq")
     run(*pip, "-c", str(ROOT / "constraints.txt"), *what)
 
 
