@@ -1,0 +1,37 @@
+"""The journal: units committed one after the other, and the codec of what they write.
+
+`LmdbStore` keeps it on disk, `MemoryStore` in an object; both obey `Store` and the conformance
+suite in `trouper.testing.conformance.journal`.
+"""
+
+from ._codec import canonical as canonical
+from ._codec import decode as decode
+from ._codec import encode as encode
+from ._fingerprint import fingerprint as fingerprint
+from ._keys import TABLES as TABLES
+from ._keys import log_key as log_key
+from ._keys import log_sequence as log_sequence
+from ._keys import row_key as row_key
+from ._memory import MemoryStore as MemoryStore
+from ._protocol import Store as Store
+from ._protocol import Submission as Submission
+from ._protocol import Tx as Tx
+from ._protocol import Unit as Unit
+from ._records import record as record
+
+__all__ = (
+    "TABLES",
+    "MemoryStore",
+    "Store",
+    "Submission",
+    "Tx",
+    "Unit",
+    "canonical",
+    "decode",
+    "encode",
+    "fingerprint",
+    "log_key",
+    "log_sequence",
+    "record",
+    "row_key",
+)

@@ -1,0 +1,64 @@
+"""What both stores do alike: hand out owner identities, and wait for the verdict on a unit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import trio
+from outcome import Outcome
+
+from .._ids import Incarnation
+from ..errors import StoreClosed
+from ._protocol import Submission, Unit
+
+T = TypeVar("T")
+
+MAX_BATCH_UNITS = 4096
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+
+
+class BaseStore(ABC):
+    """The part of a store that does not depend on where it keeps its rows."""
+
+    epoch: int = 0
+    _owners: int = 0  # written by next_owner and by opening, on the loop
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What to call it in error texts."""
+
+    @abstractmethod
+    def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
+        """See `Store.submit`."""
+
+    async def commit(self, unit: Unit[T]) -> T:
+        """See `Store.commit`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        task = trio.lowlevel.current_task()
+
+        def wake(result: Outcome[Any]) -> None:
+            trio.lowlevel.reschedule(task, result)
+
+        submission = self.submit(unit, wake)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            # A unit that the writer has will be written whatever its caller does: wait it out.
+            return trio.lowlevel.Abort.SUCCEEDED if submission.withdraw() else _STAY
+
+        return cast(T, await trio.lowlevel.wait_task_rescheduled(abort))
+
+    def next_owner(self) -> Incarnation:
+        """See `Store.next_owner`."""
+        self._owners += 1
+        return Incarnation(self.epoch, self._owners)
+
+    def _closed(self) -> StoreClosed:
+        return StoreClosed(
+            f"store {self.name!r} is not open; use it inside `async with store:`", store=self.name
+        )
+
+
+_STAY = trio.lowlevel.Abort.FAILED

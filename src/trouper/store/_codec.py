@@ -1,0 +1,258 @@
+"""The one door to CBOR.
+
+What may be journaled (the *profile*): None, bool, int within 64 bits, float, str, bytes, list, and
+dict with str keys - exactly these types, because a tuple, an enum or a str subclass would come back
+as something else. Depth and node count are checked before encoding, in a loop: the encoder
+recurses without a limit and takes the process down. Size is checked before decoding.
+
+Bytes from outside are accepted only if they are what we would have written ourselves: tags, odd
+lengths, trailing bytes and the like do not survive re-encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cbor2
+
+from ..errors import TooLarge, TrouperError, ValueRefused
+
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 1_000_000
+MAX_BYTES: Final = 16 * 1024 * 1024
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+
+_LEAVES: Final = frozenset((str, bytes, float, bool, type(None)))
+
+
+class _TagRefused(Exception):
+    pass
+
+
+def _refuse_tag(*_: object) -> Any:
+    raise _TagRefused
+
+
+# Tags that cbor2 would turn into objects on its own - among them regular expressions (compiled),
+# decimals with huge exponents and shared references (cycles).
+_NATIVE_TAGS: Final = (
+    *(0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004),
+    *(43000, 55799),
+)
+_NO_TAGS: Final[dict[int, Any]] = dict.fromkeys(_NATIVE_TAGS, _refuse_tag)
+
+
+def encode(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Encode a profile value; dict keys keep their order.
+
+    Raises:
+        ValueRefused: Something in it is outside the profile; ``path`` says where.
+        TooLarge: It takes more than `max_bytes` bytes.
+    """
+    return _dump(value, "$", False, max_bytes)
+
+
+def canonical(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Encode a profile value so that equal values give equal bytes, whatever their dict order.
+
+    Length-first map order and shortest floats (RFC 8949, 4.2.3). ``1``, ``1.0`` and ``True``
+    stay apart, as do ``0.0`` and ``-0.0``.
+
+    Raises:
+        ValueRefused, TooLarge: As in `encode`.
+    """
+    return _dump(value, "$", True, max_bytes)
+
+
+def decode(data: bytes, *, is_canonical: bool = False, max_bytes: int = MAX_BYTES) -> Any:
+    """Decode what `encode` wrote, and nothing else; or `canonical`, with ``is_canonical=True``.
+
+    Raises:
+        ValueRefused: The bytes are not what this codec writes for any value.
+        TooLarge: There are more than `max_bytes` of them.
+    """
+    if len(data) > max_bytes:
+        raise _too_large("the input", len(data), max_bytes)
+    try:
+        value = _load(data)
+    except _MALFORMED as error:
+        reason = "a tag" if _from_tag(error) else str(error)
+        raise _refused("$", f"not valid CBOR of this profile: {reason}") from error
+    if _dump(value, "$", is_canonical, max_bytes) != data:
+        raise _refused("$", "these bytes are not what this codec writes for the value they hold")
+    return value
+
+
+def encode_row(row: list[Any], names: tuple[str, ...], max_bytes: int) -> bytes:
+    """Encode ``[kind, version, *fields]``; a refusal names the field, and the place inside it."""
+    if not _sound(row, MAX_DEPTH + 1):
+        for name, field in zip(names, row[2:], strict=True):
+            _explain(field, f"{row[0]}.{name}")
+    try:
+        body: bytes = cbor2.dumps(row)
+    except UnicodeEncodeError:
+        for name, field in zip(names, row[2:], strict=True):
+            _explain(field, f"{row[0]}.{name}")
+        raise
+    if len(body) > max_bytes:
+        raise _too_large(f"a row of kind {row[0]!r}", len(body), max_bytes)
+    return body
+
+
+def decode_row(body: bytes) -> list[Any]:
+    """Decode the body of a frame whose checksum held, so without re-encoding it.
+
+    Raises:
+        ValueRefused: It is not ``[kind, version, *fields]``.
+    """
+    try:
+        row = _load(body)
+    except _MALFORMED as error:
+        raise _refused("$", f"not valid CBOR of this profile: {error}") from error
+    if type(row) is not list or len(row) < 2 or type(row[0]) is not str or type(row[1]) is not int:
+        raise _refused("$", "not an array of kind, version and fields")
+    return row
+
+
+_MALFORMED: Final = (cbor2.CBORDecodeError, _TagRefused, UnicodeDecodeError)
+
+
+def _load(data: bytes) -> Any:
+    return cbor2.loads(
+        data,
+        tag_hook=_refuse_tag,
+        semantic_decoders=_NO_TAGS,
+        max_depth=MAX_DEPTH + 2,  # the leaf counts as a level, and so does the array around a row
+        allow_indefinite=False,
+        allow_duplicate_keys=False,
+        strict_hashable_types=True,
+    )
+
+
+def _dump(value: object, path: str, is_canonical: bool, max_bytes: int) -> bytes:
+    if not _sound(value, MAX_DEPTH):
+        _explain(value, path)
+    try:
+        data: bytes = cbor2.dumps(value, canonical=is_canonical)
+    except UnicodeEncodeError:
+        _explain(value, path)
+        raise
+    if len(data) > max_bytes:
+        raise _too_large("the value", len(data), max_bytes)
+    return data
+
+
+def _sound(value: object, max_depth: int) -> bool:
+    """Tell whether a value fits the profile, level by level, without recursion or paths."""
+    level: list[Any] = [value]
+    nodes = 1
+    depth = 0
+    while level:
+        below: list[Any] = []
+        nested = False
+        for item in level:
+            kind: type[Any] = type(item)
+            if kind in _LEAVES:
+                continue
+            if kind is int:
+                if not INT_MIN <= item <= INT_MAX:
+                    return False
+                continue
+            nested = True
+            if kind is list:
+                nodes += len(item)
+                if nodes > MAX_NODES:  # before growing `below`: a small graph can unfold for ever
+                    return False
+                below += item
+            elif kind is dict:
+                nodes += len(item)
+                if nodes > MAX_NODES:
+                    return False
+                for key in item:
+                    if type(key) is not str:
+                        return False
+                below += item.values()
+            else:
+                return False
+        depth += nested
+        if depth > max_depth:
+            return False
+        level = below
+    return True
+
+
+def _explain(value: object, root: str) -> None:
+    """Raise the refusal of an unsound value, with its path; the slow twin of `_sound`."""
+    pending: list[tuple[str, Any, int]] = [(root, value, 0)]
+    nodes = 0
+    while pending:
+        path, item, depth = pending.pop()
+        nodes += 1
+        if nodes > MAX_NODES:
+            raise _refused(root, f"more than {MAX_NODES} values in one value")
+        reason = _objection(item, depth)
+        if reason:
+            raise _refused(path, reason)
+        pending.extend(reversed(_children(path, item, depth + 1)))
+
+
+def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
+    kind: type[Any] = type(item)
+    if kind is list:
+        return [(f"{path}[{index}]", child, depth) for index, child in enumerate(item)]
+    found: list[tuple[str, Any, int]] = []
+    if kind is dict:
+        for key, child in item.items():
+            reason = _key_objection(key)
+            if reason:
+                raise _refused(path, reason)
+            found.append((f"{path}[{key!r}]", child, depth))
+    return found
+
+
+def _objection(item: Any, depth: int) -> str | None:
+    kind: type[Any] = type(item)
+    if kind is int:
+        fits = INT_MIN <= item <= INT_MAX
+        return None if fits else "an int outside 64 bits; store it as str or bytes"
+    if kind is str:
+        return None if _encodable(item) else "text with a lone surrogate; store it as bytes"
+    if kind in _LEAVES:
+        return None
+    if kind is list or kind is dict:
+        return None if depth < MAX_DEPTH else f"nested deeper than {MAX_DEPTH}, or a cycle"
+    if kind is tuple:
+        return "a tuple would come back as a list; pass a list"
+    return f"a {kind.__module__}.{kind.__qualname__} would not come back as itself"
+
+
+def _key_objection(key: object) -> str | None:
+    if type(key) is not str:
+        return f"dict key {key!r:.40} is a {type(key).__name__}; keys are str"
+    return None if _encodable(key) else f"dict key {key!r:.40} has a lone surrogate"
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _from_tag(error: BaseException) -> bool:
+    return isinstance(error, _TagRefused) or isinstance(error.__cause__, _TagRefused)
+
+
+def _refused(path: str, reason: str) -> TrouperError:
+    return ValueRefused(f"value refused at {path}: {reason}", path=path, reason=reason)
+
+
+def _too_large(what: str, size: int, limit: int) -> TrouperError:
+    return TooLarge(
+        f"{what} takes {size} bytes, the limit is {limit}; "
+        f"keep large data outside and journal where it is",
+        size=size,
+        limit=limit,
+    )

@@ -1,0 +1,142 @@
+"""The transaction of one unit: its own writes over a view of what was there before.
+
+Buffering a unit's writes until it returns isolates the units of a batch from each other's failures
+for the price of a dict, and gives both stores the same semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, Protocol, TypeVar, final
+
+from outcome import Error, Outcome, capture
+
+from ..errors import InvariantError
+from ._keys import check_key, check_table, log_key
+from ._protocol import Unit
+from ._records import from_frame, to_frame
+
+T = TypeVar("T")
+
+
+class View(Protocol):
+    """The committed state and the units before this one, as frames."""
+
+    def read(self, table: str, key: bytes) -> bytes | None:
+        """Return the frame under `key`, or None."""
+        ...
+
+    def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return keys and frames under `prefix`, in key order."""
+        ...
+
+
+class Writes(dict[str, dict[bytes, bytes | None]]):
+    """What a unit wrote, by table and key; None deletes."""
+
+    def __missing__(self, table: str) -> dict[bytes, bytes | None]:
+        check_table(table)
+        rows: dict[bytes, bytes | None] = {}
+        self[table] = rows
+        return rows
+
+
+class _Over(Writes):
+    """Stands in for the writes of a transaction that is over, so that a leaked one says so."""
+
+    def __missing__(self, table: str) -> NoReturn:
+        raise RuntimeError("this transaction is over: a unit may use it only while it runs")
+
+
+_OVER: Final = _Over()
+_NOTHING: Final = Writes()
+
+
+@final
+class OverlayTx:
+    """`Tx` over a view; see there."""
+
+    __slots__ = ("_max_bytes", "_view", "_writes", "head", "size")
+
+    def __init__(self, view: View, head: int, max_bytes: int) -> None:
+        self._view = view
+        self._writes: Writes = Writes()
+        self._max_bytes = max_bytes
+        self.head = head  # the last log sequence, this unit's appends included
+        self.size = 0  # bytes written, for the cap on a batch
+
+    def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
+        """See `Tx.get`."""
+        own = self._writes[table]
+        check_key(key)
+        frame = own[key] if key in own else self._view.read(table, key)
+        return None if frame is None else from_frame(table, key, frame, kind)
+
+    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+        """See `Tx.scan`."""
+        own = self._writes[table]
+        rows = self._view.items(table, prefix)
+        touched = {key: frame for key, frame in own.items() if key.startswith(prefix)}
+        if touched:
+            merged: dict[bytes, bytes | None] = dict(rows)
+            merged.update(touched)
+            rows = [(key, frame) for key, frame in sorted(merged.items()) if frame is not None]
+        return [(key, from_frame(table, key, frame, kind)) for key, frame in rows]
+
+    def put(self, table: str, key: bytes, value: object) -> None:
+        """See `Tx.put`."""
+        own = self._writes[table]
+        check_key(key)
+        if table == "log":
+            raise ValueError("rows get into table 'log' by append, which gives them their number")
+        self._write(own, key, value)
+
+    def delete(self, table: str, key: bytes) -> None:
+        """See `Tx.delete`."""
+        own = self._writes[table]
+        check_key(key)
+        own[key] = None
+
+    def append(self, value: object) -> int:
+        """See `Tx.append`."""
+        own = self._writes["log"]
+        sequence = self.head + 1
+        self._write(own, log_key(sequence), value)
+        self.head = sequence
+        return sequence
+
+    def _write(self, own: dict[bytes, bytes | None], key: bytes, value: object) -> None:
+        frame = to_frame(key, value, self._max_bytes)
+        own[key] = frame
+        self.size += len(frame)
+
+    def finish(self) -> Writes:
+        """End the transaction and return what it wrote; every later use of it is refused."""
+        writes, self._writes = self._writes, _OVER
+        return writes
+
+
+def run_unit(
+    unit: Unit[Any], begin: Callable[[], OverlayTx], *, twice: bool
+) -> tuple[Outcome[Any], Writes, OverlayTx]:
+    """Run a unit and return its outcome, what to write (nothing if it raised) and its transaction.
+
+    Args:
+        unit: The unit.
+        begin: Makes a transaction on the state before the unit.
+        twice: Debug mode: run it a second time and refuse a unit that does something else then.
+    """
+    tx = begin()
+    result = capture(unit, tx)
+    writes = tx.finish()
+    if twice:
+        again = begin()
+        second = capture(unit, again)
+        if again.finish() != writes or type(second) is not type(result):
+            raise InvariantError(
+                f"unit {getattr(unit, '__qualname__', unit)!r} is not pure: run twice on the same "
+                f"state it wrote or ended differently"
+            )
+    if isinstance(result, Error) or not any(writes.values()):
+        return result, _NOTHING, tx
+    return result, writes, tx

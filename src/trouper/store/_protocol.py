@@ -1,0 +1,150 @@
+"""What a store is, for those who use one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, final
+
+from outcome import Outcome
+
+from .._ids import Incarnation
+
+T = TypeVar("T")
+
+
+class Tx(Protocol):
+    """What a unit reads and writes through. Valid only while the unit runs.
+
+    A unit sees the writes of the units before it, and its own. If it raises, nothing of it is
+    written.
+    """
+
+    def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
+        """Return the row under `key`, or None.
+
+        Raises:
+            CorruptRecord: The row is damaged or of another kind.
+            FormatTooNew: The row was written by a newer version.
+        """
+        ...
+
+    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+        """Return the rows whose keys start with `prefix`, in key order. Raises as `get`."""
+        ...
+
+    def put(self, table: str, key: bytes, value: object) -> None:
+        """Write a registered record under `key`.
+
+        Raises:
+            ValueRefused: It is not a registered record, or a field is outside the profile.
+            TooLarge: It is larger than the store's limit for one value.
+        """
+        ...
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Remove the row under `key`, if there is one."""
+        ...
+
+    def append(self, value: object) -> int:
+        """Write a registered record to ``log`` and return its global sequence number, from 1.
+
+        Numbers grow in commit order and have no gaps: a unit that raises burns none.
+        """
+        ...
+
+
+Unit = Callable[[Tx], T]
+
+
+@final
+class Submission:
+    """A unit on its way to the writer."""
+
+    __slots__ = ("_unit", "done")
+
+    def __init__(self, unit: Unit[Any], done: Callable[[Outcome[Any]], None]) -> None:
+        # A list because pop() is atomic: writer and loop race for the unit, and one of them wins.
+        self._unit: list[Unit[Any]] = [unit]
+        self.done = done
+
+    def withdraw(self) -> bool:
+        """Take the unit back; True if the writer had not picked it up. Then `done` stays silent."""
+        return self.take() is not None
+
+    def take(self) -> Unit[Any] | None:
+        """Pick the unit up, for the writer; None if it was withdrawn."""
+        try:
+            return self._unit.pop()
+        except IndexError:
+            return None
+
+    def orphan(self, unit: Unit[Any]) -> None:
+        """Give a picked-up unit back: nobody will answer, so its caller may leave."""
+        self._unit.append(unit)
+
+
+class Store(Protocol):
+    """A journal of records that commits units one after the other.
+
+    ``async with store:`` opens and closes it. All methods are called on the thread of the trio
+    loop that opened it.
+    """
+
+    epoch: int
+    """How often the store was opened, this time included; the fence generation of its owners."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in error texts: the path, or ``memory``."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether units are accepted."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
+        """Return a committed row, or None; inline, about a microsecond. Raises as `Tx.get`."""
+        ...
+
+    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+        """Return committed rows in key order; inline, and the loop waits for all of them."""
+        ...
+
+    def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
+        """Hand a unit to the writer and return at once.
+
+        `done` is called on the loop thread with the unit's value or error after the commit that
+        makes it durable, in submission order. It must be short and must not raise.
+
+        Raises:
+            StoreClosed: The store is not open.
+        """
+        ...
+
+    async def commit(self, unit: Unit[T]) -> T:
+        """Run a unit and return its value once it is durable.
+
+        A cancel before the writer picks the unit up withdraws it; after that the call waits for
+        the verdict. No answer does not mean not done: re-read after a reopen.
+
+        Raises:
+            StoreFull: Nothing of the unit was written; retry when there is room.
+            StoreLost: Outcome unknown; reopen the store and read.
+            StoreClosed: The store is not open.
+        """
+        ...
+
+    def next_owner(self) -> Incarnation:
+        """Return a fresh owner identity: this opening's epoch and a number within it."""
+        ...
