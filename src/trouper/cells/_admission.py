@@ -1,0 +1,112 @@
+"""Admission: from bytes that somebody gave us to a module that a cell may run.
+
+In this order: the magic number and the declared sizes, validation, compilation, imports and
+exports. Everything after the sizes runs in one worker thread with a time cap; the sizes are what
+bounds it, since a compilation cannot be interrupted. Compiled code is kept in memory only, under
+the hash of the module: bytes of native code from anywhere else are never loaded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from ..errors import GuestRefused
+from ._guest import Guest
+from ._limits import AdmissionLimits
+from ._sections import check_sections
+
+if TYPE_CHECKING:
+    from ._wasm import Compiler, Image, Shape
+
+KNOWN_GUESTS: Final = 256
+"""Guest descriptions whose admission is remembered; older ones are looked at again."""
+
+
+class Admission:
+    """Admits modules for the engines of one pool. Used from the loop's thread."""
+
+    def __init__(self, compiler: Compiler, limits: AdmissionLimits, memory: int) -> None:
+        self._compiler = compiler
+        self._limits = limits
+        self._memory = memory
+        # One compilation at a time: it takes a core, and memory in proportion to the module.
+        self._worker = trio.CapacityLimiter(1)
+        self._guests: OrderedDict[Guest, bytes] = OrderedDict()
+        self._images: OrderedDict[bytes, tuple[Image, Shape]] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def compiled(self) -> int:
+        """Return how many modules are kept compiled."""
+        return len(self._images)
+
+    @property
+    def compiled_bytes(self) -> int:
+        """Return how many bytes of compiled code are kept."""
+        return self._bytes
+
+    def known(self, guest: Guest) -> Image | None:
+        """Return the image of a guest that was admitted before, without waiting."""
+        found = self._images.get(self._guests.get(guest, b""))
+        if found is None:
+            return None
+        self._guests.move_to_end(guest)
+        self._images.move_to_end(found[0].digest)
+        return found[0]
+
+    async def admit(self, guest: Guest) -> Image:
+        """Admit a guest, off the loop.
+
+        Raises:
+            GuestRefused: ``rule`` says which rule the module breaks, ``where`` in which place.
+        """
+        if guest.limits.memory > self._memory:
+            raise GuestRefused(
+                f"guest {guest.name!r} may use {guest.limits.memory} bytes of memory, the cells "
+                f"of this pool {self._memory}: lower GuestLimits(memory=) or raise "
+                "CellPool(memory=)",
+                rule="memory",
+                where=guest.name,
+            )
+        cap = self._limits.compile_seconds
+        try:
+            with trio.move_on_after(cap) as scope:
+                image, shape = await trio.to_thread.run_sync(
+                    self._admit, guest, abandon_on_cancel=True, limiter=self._worker
+                )
+                shape.check(guest.export, guest.limits)
+                self._remember(guest, image, shape)
+                return image
+        except GuestRefused as refused:
+            raise GuestRefused(
+                f"guest {guest.name!r}: {refused}", rule=refused.rule, where=refused.where
+            ) from refused.__cause__
+        assert scope.cancelled_caught
+        raise GuestRefused(
+            f"guest {guest.name!r}: compiling took longer than {cap} s (compile_seconds)",
+            rule="compile_seconds",
+            where=guest.name,
+        )
+
+    def _admit(self, guest: Guest) -> tuple[Image, Shape]:
+        binary = guest.binary(self._limits.module_bytes)
+        found = self._images.get(guest.digest)
+        if found is not None:
+            return found
+        check_sections(binary, self._limits)
+        return self._compiler.compile(guest.digest, binary)
+
+    def _remember(self, guest: Guest, image: Image, shape: Shape) -> None:
+        if image.digest not in self._images:
+            self._images[image.digest] = image, shape
+            self._bytes += len(image.native)
+        self._images.move_to_end(image.digest)
+        while self._bytes > self._limits.cache_bytes and len(self._images) > 1:
+            _, (old, _) = self._images.popitem(last=False)
+            self._bytes -= len(old.native)
+        self._guests[guest] = image.digest
+        if len(self._guests) > KNOWN_GUESTS:
+            self._guests.popitem(last=False)

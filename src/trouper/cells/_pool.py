@@ -1,0 +1,298 @@
+"""A fixed number of cells, a fair queue for them, and nothing that outlives the block.
+
+``free + leased + quarantined == N`` holds at every await. A cell is granted in the order of
+asking; whoever may not wait is refused at once. Leaving the block ends what still runs, waits for
+the evidence up to the cleanup cap, and never for a thread that is stuck.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, final
+
+import outcome
+import trio
+
+from ..errors import CellsExhausted, GuestDeadline, GuestRefused, LeaseError, ShuttingDown
+from ._activation import Activation
+from ._admission import Admission
+from ._cell import CellState
+from ._guest import Guest
+from ._limits import MAX_MEMORY, PAGE, AdmissionLimits
+from ._quarantine import CellView, PoolStatistics, Quarantine
+from ._slot import Slot
+
+if TYPE_CHECKING:
+    from ._wasm import Compiler, Frame, Runtime
+
+MAX_CELLS: Final = 256
+
+
+@final
+class CellPool:
+    """N execution cells. Use it in ``async with``, alone or inside a system.
+
+    Args:
+        n: How many cells; each is one engine and one thread, made when the block is entered.
+        queue: How many callers may wait for a cell. One more is refused with `CellsExhausted`.
+        cleanup: Seconds, on trio's clock, until a cell that is not proven clean is quarantined.
+        memory: The largest ``GuestLimits.memory`` that these cells carry; so much address space
+            is reserved for each run.
+        admission: What a module may declare.
+
+    Cells run in real threads: with an autojump clock, deadlines and the cleanup cap jump past
+    them.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        queue: int = 1024,
+        cleanup: float = 5.0,
+        memory: int = 64 << 20,
+        admission: AdmissionLimits | None = None,
+    ) -> None:
+        if not 1 <= n <= MAX_CELLS:
+            raise ValueError(f"a pool has 1 to {MAX_CELLS} cells, not {n!r}")
+        if queue < 0:
+            raise ValueError(f"queue must be 0 or more, not {queue!r}")
+        if not cleanup > 0:
+            raise ValueError(f"cleanup must be more than 0 seconds, not {cleanup!r}")
+        if memory % PAGE or not 0 < memory <= MAX_MEMORY:
+            raise ValueError(f"memory must be a multiple of {PAGE} up to {MAX_MEMORY}")
+        self.n = n
+        self.queue = queue
+        self.cleanup = cleanup
+        self.memory = memory
+        self.nursery: trio.Nursery
+        self.token: trio.lowlevel.TrioToken
+        self._limits = admission or AdmissionLimits()
+        self._admission: Admission | None = None
+        self._manager = trio.open_nursery()
+        self._slots: list[Slot] = []
+        self._free: deque[Slot] = deque()
+        self._waiting: deque[Activation] = deque()
+        self._running: dict[Activation, Slot] = {}
+        self._changed = trio.lowlevel.ParkingLot()  # where the end of the block waits
+        self._is_open = False
+        self._runs = self._kills = self._refused = self._fuel = self._calls = 0
+
+    # --- the block
+
+    @trio.lowlevel.enable_ki_protection
+    async def __aenter__(self) -> Self:
+        if self._slots:
+            raise ShuttingDown("this pool was used before: make a new CellPool")
+        compiler, runtimes = await trio.to_thread.run_sync(_load, self.n, self.memory)
+        self._admission = Admission(compiler, self._limits, self.memory)
+        self.token = trio.lowlevel.current_trio_token()
+        self.nursery = await self._manager.__aenter__()
+        self._slots = [Slot(index, self, runtime) for index, runtime in enumerate(runtimes)]
+        for slot in self._slots:
+            slot.thread.start()
+        self._free.extend(self._slots)
+        self._is_open = True
+        return self
+
+    @trio.lowlevel.enable_ki_protection
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_open = False
+        closed = ShuttingDown("the pool closed before a cell was free")
+        while self._waiting:
+            self._turn_away(self._waiting.popleft(), closed)
+        for slot in self._slots:
+            slot.close()
+        with trio.CancelScope(shield=True):
+            # Each of them ends, by evidence or by the cap.
+            while self._running:
+                await self._changed.park()
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + self.cleanup):
+            for slot in self._slots:
+                slot.thread.stop()
+            for slot in self._slots:
+                if slot.cell.returned:
+                    await slot.thread.ended.wait()
+        # What is left are providers of quarantined cells. The body's error is not theirs, so it
+        # is not handed to the nursery, which would wrap it in a group.
+        self.nursery.cancel_scope.shield = True
+        self.nursery.cancel_scope.cancel()
+        await self._manager.__aexit__(None, None, None)
+
+    # --- running
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(
+        self, guest: Guest, data: bytes, *, key: str = "", may_queue: bool = True
+    ) -> bytes:
+        """Run a guest once in a fresh instance, and return what it returns.
+
+        Waits its turn for a cell. Cancelling ends the run, and returns once its cell is proven
+        clean, or quarantined. The first decision stands: a result that was there before the
+        cancel is returned.
+
+        Args:
+            guest: What to run.
+            data: The request; opaque to everything but the guest.
+            key: Names this run for its providers, see `ProviderContext`.
+            may_queue: False refuses instead of waiting; for callers below a run that holds a
+                cell, who would otherwise wait for themselves.
+
+        Raises:
+            GuestRefused: The module, or the input, is not admitted.
+            CellsExhausted: No cell, and no place to wait for one.
+            GuestTrapped: The guest trapped or broke a limit; `OutOfFuel` if it was that.
+            GuestDeadline: It ran past the guest's ``deadline``.
+            ShuttingDown: The pool is not open, or closed meanwhile.
+            BaseException: What a provider raised, as itself.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if len(data) > guest.limits.staged_bytes:
+            raise GuestRefused(
+                f"guest {guest.name!r}: the input has {len(data)} bytes, more than "
+                f"{guest.limits.staged_bytes}: raise GuestLimits(staged_bytes=)",
+                rule="staged_bytes",
+                where="input",
+            )
+        self._require_open()
+        assert self._admission is not None
+        image = self._admission.known(guest)
+        if image is None:
+            image = await self._admission.admit(guest)
+            self._require_open()
+        activation = Activation(guest, image, bytes(data), key)
+        self._enter(activation, may_queue)
+        with activation.scope:
+            return await activation.wait(lambda: self._cancel(activation))
+        raise GuestDeadline(
+            f"guest {guest.name!r} ran past its deadline of {guest.deadline} s and was stopped"
+        )
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ShuttingDown("the pool is not open: use it inside `async with CellPool(n)`")
+
+    def _enter(self, activation: Activation, may_queue: bool) -> None:
+        if self._free:
+            self._lease(self._free.popleft(), activation)
+            return
+        reason = None
+        if not self._in_service():
+            reason = "every cell is quarantined: look at pool.quarantined() and reconcile"
+        elif not may_queue:
+            reason = "no cell is free, and this call may not wait for one"
+        elif len(self._waiting) >= self.queue:
+            reason = f"no cell is free and {len(self._waiting)} callers wait already (queue=)"
+        if reason is not None:
+            self._refused += 1
+            raise CellsExhausted(f"guest {activation.guest.name!r}: {reason}")
+        self._waiting.append(activation)
+
+    def _lease(self, slot: Slot, activation: Activation) -> None:
+        self._runs += 1
+        self._running[activation] = slot
+        slot.lease(activation)
+
+    def _cancel(self, activation: Activation) -> bool:
+        slot = self._running.get(activation)
+        if slot is None:
+            self._waiting.remove(activation)
+            return True
+        slot.kill()
+        return False
+
+    def _turn_away(self, activation: Activation, error: Exception) -> None:
+        activation.decide(outcome.Error(error))
+        activation.finish()
+
+    def _in_service(self) -> bool:
+        return any(slot.cell.state is not CellState.QUARANTINED for slot in self._slots)
+
+    # --- what slots tell
+
+    def account(self, frame: Frame) -> None:
+        """Add what a frame used to the totals. For slots."""
+        self._fuel += frame.fuel
+        self._calls += frame.calls
+
+    def ended(self, slot: Slot) -> None:
+        """Pass a cell on, or take it out of service. For slots."""
+        for activation, holder in list(self._running.items()):
+            if holder is slot:
+                del self._running[activation]
+        self._kills += slot.cell.killed
+        if slot.cell.state is CellState.FREE:
+            if self._waiting:
+                self._lease(slot, self._waiting.popleft())
+            else:
+                self._free.append(slot)
+        elif not self._in_service():
+            lost = CellsExhausted("the last cell in service was quarantined")
+            while self._waiting:
+                self._refused += 1
+                self._turn_away(self._waiting.popleft(), lost)
+        self._changed.unpark_all()
+
+    # --- looking, and mending
+
+    def statistics(self) -> PoolStatistics:
+        """Return the counts of this moment."""
+        cells = [slot.cell for slot in self._slots]
+        quarantined = sum(cell.state is CellState.QUARANTINED for cell in cells)
+        admission = self._admission
+        return PoolStatistics(
+            cells=self.n,
+            free=len(self._free) if self._slots else self.n,
+            leased=len(self._running),
+            quarantined=quarantined,
+            waiting=len(self._waiting),
+            operations=sum(cell.operations for cell in cells),
+            staged_bytes=sum(cell.staged for cell in cells),
+            compiled=admission.compiled if admission else 0,
+            compiled_bytes=admission.compiled_bytes if admission else 0,
+            runs=self._runs,
+            kills=self._kills,
+            refused=self._refused,
+            stale=sum(cell.stale for cell in cells),
+            fuel=self._fuel,
+            calls=self._calls,
+        )
+
+    def cells(self) -> tuple[CellView, ...]:
+        """Return every cell as it is now."""
+        return tuple(slot.view() for slot in self._slots)
+
+    def quarantined(self) -> tuple[Quarantine, ...]:
+        """Return the cells out of service, and why."""
+        found = (slot.quarantine() for slot in self._slots)
+        return tuple(each for each in found if each is not None)
+
+    async def reconcile(self, cell: int) -> tuple[str, ...]:
+        """Return a quarantined cell to service if all five proofs are there by now.
+
+        Returns:
+            What is still missing; empty means the cell is back.
+
+        Raises:
+            LeaseError: That cell is not quarantined (kind ``not_quarantined``).
+        """
+        await trio.lowlevel.checkpoint()
+        slot = self._slots[cell] if 0 <= cell < len(self._slots) else None
+        if slot is None or slot.cell.state is not CellState.QUARANTINED:
+            raise LeaseError(f"cell {cell} is not quarantined", kind="not_quarantined")
+        missing = slot.cell.missing()
+        slot.reconcile()
+        return missing
+
+
+def _load(n: int, memory: int) -> tuple[Compiler, list[Runtime]]:
+    # Importing wasmtime and making engines takes a tenth of a second: not on the loop.
+    from ._wasm import Compiler, Runtime
+
+    return Compiler(memory), [Runtime(memory) for _ in range(n)]
