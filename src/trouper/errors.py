@@ -142,6 +142,13 @@ class StoreError(TrouperError):
     """Root of what a store raises."""
 
 
+class PathRefused(StoreError):
+    """No store can be opened at this path. ``reason`` says why; nothing was changed there."""
+
+    path: str
+    reason: str
+
+
 class StoreOwned(StoreError):
     """Another live process owns this store."""
 

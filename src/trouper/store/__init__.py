@@ -7,6 +7,7 @@ suite in `trouper.testing.conformance.journal`.
 from ._codec import canonical as canonical
 from ._codec import decode as decode
 from ._codec import encode as encode
+from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
 from ._keys import TABLES as TABLES
 from ._keys import log_key as log_key
@@ -21,6 +22,7 @@ from ._records import record as record
 
 __all__ = (
     "TABLES",
+    "LmdbStore",
     "MemoryStore",
     "Store",
     "Submission",

@@ -11,7 +11,8 @@ lengths, trailing bytes and the like do not survive re-encoding.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import cbor2
 
@@ -23,6 +24,8 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
 
+# type() itself would narrow Any to a partially unknown type
+_kind_of: Final = cast("Callable[[Any], type[Any]]", type)
 _LEAVES: Final = frozenset((str, bytes, float, bool, type(None)))
 
 
@@ -110,9 +113,14 @@ def decode_row(body: bytes) -> list[Any]:
         row = _load(body)
     except _MALFORMED as error:
         raise _refused("$", f"not valid CBOR of this profile: {error}") from error
-    if type(row) is not list or len(row) < 2 or type(row[0]) is not str or type(row[1]) is not int:
+    if (
+        _kind_of(row) is not list
+        or len(row) < 2
+        or type(row[0]) is not str
+        or type(row[1]) is not int
+    ):
         raise _refused("$", "not an array of kind, version and fields")
-    return row
+    return cast("list[Any]", row)
 
 
 _MALFORMED: Final = (cbor2.CBORDecodeError, _TagRefused, UnicodeDecodeError)
@@ -152,7 +160,7 @@ def _sound(value: object, max_depth: int) -> bool:
         below: list[Any] = []
         nested = False
         for item in level:
-            kind: type[Any] = type(item)
+            kind = _kind_of(item)
             if kind in _LEAVES:
                 continue
             if kind is int:
@@ -198,7 +206,7 @@ def _explain(value: object, root: str) -> None:
 
 
 def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
-    kind: type[Any] = type(item)
+    kind = _kind_of(item)
     if kind is list:
         return [(f"{path}[{index}]", child, depth) for index, child in enumerate(item)]
     found: list[tuple[str, Any, int]] = []
@@ -212,7 +220,7 @@ def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
 
 
 def _objection(item: Any, depth: int) -> str | None:
-    kind: type[Any] = type(item)
+    kind: type[Any] = _kind_of(item)
     if kind is int:
         fits = INT_MIN <= item <= INT_MAX
         return None if fits else "an int outside 64 bits; store it as str or bytes"

@@ -7,9 +7,9 @@ for the price of a dict, and gives both stores the same semantics.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, Protocol, TypeVar, final
+from typing import Any, Final, NoReturn, Protocol, TypeVar, cast, final
 
-from outcome import Error, Outcome, capture
+from outcome import Outcome, Value, capture
 
 from ..errors import InvariantError
 from ._keys import check_key, check_table, log_key
@@ -127,16 +127,16 @@ def run_unit(
         twice: Debug mode: run it a second time and refuse a unit that does something else then.
     """
     tx = begin()
-    result = capture(unit, tx)
+    result = cast(Outcome[Any], capture(unit, tx))
     writes = tx.finish()
     if twice:
         again = begin()
-        second = capture(unit, again)
+        second = cast(Outcome[Any], capture(unit, again))
         if again.finish() != writes or type(second) is not type(result):
             raise InvariantError(
                 f"unit {getattr(unit, '__qualname__', unit)!r} is not pure: run twice on the same "
                 f"state it wrote or ended differently"
             )
-    if isinstance(result, Error) or not any(writes.values()):
+    if not isinstance(result, Value) or not any(writes.values()):
         return result, _NOTHING, tx
     return result, writes, tx

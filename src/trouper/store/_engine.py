@@ -1,0 +1,317 @@
+"""The durable engine: opens a store step by step, commits batches, closes it.
+
+The order of opening is the point. Everything that can be refused is refused before the file is
+mapped, since a mapped damaged file kills the process; the lock is taken before anything is read
+that another owner may change; the first commit bumps the epoch, which outdates every owner of an
+earlier opening.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, final
+from uuid import uuid4
+
+from outcome import Outcome
+
+from .._version import __version__
+from ..errors import CorruptRecord, PathRefused, StoreLost
+from ._keys import TABLES, log_sequence
+from ._lmdb import Env, MapFull, WriteTxn, problems_of
+from ._overlay import OverlayTx, Writes, run_unit
+from ._owner import LOCK_FILE, Owner, stamp_of
+from ._place import (
+    DATA_FILE,
+    FORMAT,
+    MAP_LOCK_FILE,
+    Identity,
+    check_format,
+    damaged,
+    has_data,
+    prepare,
+    read_identity,
+    write_identity,
+    wrong_engine,
+)
+from ._protocol import Unit
+from ._records import from_frame, record, to_frame
+
+OWN_TABLE: Final = "store"
+_OWN_KEY: Final = b"state"
+_DATA_FORMAT: Final = (0, 9)
+
+
+@record("store.state")
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """The store's own row. Format 1: these fields."""
+
+    format: int
+    uuid: str
+    created_by: str
+    epoch: int
+    head: int  # the last log sequence, as of the last commit that deleted from the log
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How to open an environment; `LmdbStore` documents them."""
+
+    level: Literal["durable", "relaxed"]
+    map_size: int
+    map_limit: int
+    create: bool
+    max_value: int
+    verify: Literal["unclean", "always"]
+    debug: bool
+
+
+@final
+class LmdbEngine:
+    """The `Engine` on LMDB. Everything here is the writer thread's.
+
+    Args:
+        directory: Where the store lives, an absolute path.
+        options: How to open it.
+    """
+
+    def __init__(self, directory: Path, options: EngineOptions) -> None:
+        self.directory = directory
+        self.options = options
+        self.name = str(directory)
+        self.head = 0  # last log sequence that is committed
+        self._data = directory / DATA_FILE
+        self._opened: tuple[Env, Owner, StoreState] | None = None
+        self._inodes: list[tuple[Path, tuple[int, int]]] = []
+
+    @property
+    def env(self) -> Env:
+        """The open environment; the loop reads through it."""
+        return self._parts()[0]
+
+    def open(self) -> int:
+        """See `Engine.open`.
+
+        Raises:
+            PathRefused, StoreOwned, StoreDamaged, FormatTooNew, WrongEngine, StoreFull: See there.
+        """
+        prepare(self.directory, create=self.options.create)
+        identity = read_identity(self.directory)
+        if identity is None and not self.options.create and not self._data.exists():
+            raise PathRefused(
+                f"there is no store in {self.name!r}; check the path, or open it with create=True",
+                path=self.name,
+                reason="there is no store",
+            )
+        owner = Owner.acquire(self.directory)
+        try:
+            env = self._map(owner, identity)
+            try:
+                state = self._boot(env, identity)
+                if identity is None:
+                    write_identity(self.directory, Identity(state.format, state.uuid))
+                self._inodes = self._named_inodes(owner)
+            except BaseException:
+                env.close()
+                raise
+        except BaseException:
+            owner.release()
+            raise
+        self._opened = (env, owner, state)
+        return state.epoch
+
+    def begin(self) -> LmdbBatch:
+        """See `Engine.begin`."""
+        return LmdbBatch(self, self.env)
+
+    def fail(self, error: StoreLost) -> None:
+        """See `Engine.fail`."""
+        self.env.failed = error
+
+    def close(self, *, clean: bool) -> None:
+        """See `Engine.close`."""
+        env, owner, _ = self._parts()
+        try:
+            if clean:
+                env.sync()
+            env.close()
+            if clean and self._names_hold():
+                owner.mark(stamp_of(self._data))
+        finally:
+            owner.release()
+
+    def check_names(self) -> None:
+        """Refuse to go on if a file of the store was renamed, replaced or removed meanwhile.
+
+        Raises:
+            StoreLost: The commit went into a file that the path no longer names.
+        """
+        if not self._names_hold():
+            raise StoreLost(
+                f"a file of store {self.name!r} was replaced or removed while it was open: what "
+                f"was committed just now may be lost. Put it back, reopen, and read.",
+                store=self.name,
+            )
+
+    def head_row(self, head: int) -> Writes:
+        """Return the write of the log's head, for a commit that deletes from the log.
+
+        The head is the last key of the log otherwise. Written down, no number is given out twice
+        even when the last rows of the log are deleted.
+        """
+        return _own_row(replace(self._parts()[2], head=head))
+
+    def _parts(self) -> tuple[Env, Owner, StoreState]:
+        assert self._opened is not None
+        return self._opened
+
+    def _map(self, owner: Owner, identity: Identity | None) -> Env:
+        """Verify the file, unless its last owner closed it as it is now; then map it."""
+        exists = has_data(self.directory, identity)
+        clean = exists and owner.clean == stamp_of(self._data)
+        if exists and (self.options.verify == "always" or not clean):
+            problems = problems_of(self._data)
+            if problems:
+                more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+                raise damaged(self.directory, DATA_FILE, f"{problems[0]}{more}")
+        owner.mark(None)
+        env = Env.open(
+            self.directory,
+            map_size=self.options.map_size,
+            durable=self.options.level == "durable",
+            fresh=not exists,
+        )
+        if env.data_format != _DATA_FORMAT:
+            env.close()
+            raise wrong_engine(self.directory)
+        return env
+
+    def _boot(self, env: Env, identity: Identity | None) -> StoreState:
+        """Read or make the store's own row, bump the epoch, find the log's head: one commit."""
+        found = None if env.is_blank() else self._read_own(env)
+        if found is None:
+            uuid = str(uuid4()) if identity is None else identity.uuid
+            state = StoreState(FORMAT, uuid, f"trouper {__version__}", 1, 0)
+        else:
+            check_format(self.directory, found.format)
+            if identity is not None and identity.uuid != found.uuid:
+                raise damaged(
+                    self.directory,
+                    DATA_FILE,
+                    f"it holds store {found.uuid}, but {identity.uuid} lives in this directory",
+                )
+            state = replace(found, epoch=found.epoch + 1)
+        txn = self._bump(env, state)
+        self.head = max(state.head, log_sequence(txn.last_key("log") or b""))
+        txn.commit()
+        env.sync()
+        return state
+
+    def _bump(self, env: Env, state: StoreState) -> WriteTxn:
+        while True:
+            txn = env.open_tables((*TABLES, OWN_TABLE))
+            try:
+                txn.write(_own_row(state))
+            except MapFull:
+                txn.abort()
+                env.grow(self.options.map_limit)
+            else:
+                return txn
+
+    def _read_own(self, env: Env) -> StoreState:
+        frame = env.peek(OWN_TABLE, _OWN_KEY)
+        if frame is None:
+            raise damaged(self.directory, DATA_FILE, "an LMDB file, but not one of a trouper store")
+        try:
+            return from_frame(OWN_TABLE, _OWN_KEY, frame, StoreState)
+        except CorruptRecord as error:
+            raise damaged(self.directory, "the store's own row", str(error)) from error
+
+    def _named_inodes(self, owner: Owner) -> list[tuple[Path, tuple[int, int]]]:
+        found = [(self.directory / LOCK_FILE, owner.inode())]
+        for path in (self._data, self.directory / MAP_LOCK_FILE):
+            seen = path.stat()
+            found.append((path, (seen.st_dev, seen.st_ino)))
+        return found
+
+    def _names_hold(self) -> bool:
+        for path, inode in self._inodes:
+            try:
+                found = os.stat(path)
+            except OSError:
+                return False
+            if (found.st_dev, found.st_ino) != inode:
+                return False
+        return True
+
+
+@final
+class LmdbBatch:
+    """One write transaction; it keeps the batch's writes, to replay them into a larger map."""
+
+    def __init__(self, engine: LmdbEngine, env: Env) -> None:
+        self.size = 0
+        self._engine = engine
+        self._env = env
+        self._head = engine.head
+        self._kept: list[Writes] = []
+        self._txn = env.begin()
+
+    def run(self, unit: Unit[Any]) -> Outcome[Any]:
+        """See `Batch.run`."""
+        result, writes, tx = run_unit(unit, self._begin, twice=self._engine.options.debug)
+        if writes:
+            self._head = tx.head
+            self.size += tx.size
+            self._keep(writes)
+            if None in writes.get("log", {}).values():
+                self._keep(self._engine.head_row(tx.head))
+        return result
+
+    def commit(self) -> None:
+        """See `Batch.commit`."""
+        while True:
+            try:
+                self._txn.commit()
+            except MapFull:
+                self._regrow()
+            else:
+                break
+        if self._kept:
+            self._engine.check_names()
+        self._engine.head = self._head
+
+    def abort(self) -> None:
+        """See `Batch.abort`."""
+        self._txn.abort()
+
+    def _begin(self) -> OverlayTx:
+        return OverlayTx(self._txn, self._head, self._engine.options.max_value)
+
+    def _keep(self, writes: Writes) -> None:
+        self._kept.append(writes)
+        try:
+            self._txn.write(writes)
+        except MapFull:
+            self._regrow()
+
+    def _regrow(self) -> None:
+        """Abort, grow and replay what the batch wrote so far, in order, until it fits."""
+        while True:
+            self._txn.abort()
+            self._env.grow(self._engine.options.map_limit)
+            self._txn = self._env.begin()
+            try:
+                for writes in self._kept:
+                    self._txn.write(writes)
+            except MapFull:
+                continue
+            return
+
+
+def _own_row(state: StoreState) -> Writes:
+    writes = Writes()
+    writes[OWN_TABLE] = {_OWN_KEY: to_frame(_OWN_KEY, state)}
+    return writes

@@ -1,0 +1,295 @@
+"""The one door to LMDB: a mapped environment, and a write transaction in it.
+
+What a naive use of LMDB meets, and what is done about it here:
+
+* Growing or unmapping under a reader is a crash: reads, growth and close take the gate.
+* A write transaction must begin and end on one thread, and two on one thread hang; so does opening
+  a table beside one: all of it is the writer thread's, and tables are opened once.
+* A full map also shows at commit, and even deletes need room: `MapFull`, to grow and replay.
+* A fork must not touch the environment: the pid is checked on every call.
+* Keys and values are copied out (``buffers=False``): a view into an ended transaction is a crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, cast, final
+
+import lmdb
+import lmdb.verify
+
+from ..errors import ForeignFork, PathRefused, StoreClosed, StoreDamaged, StoreFull, StoreLost
+from ._overlay import Writes
+
+MIN_MAP: Final = 1024 * 1024
+MAX_READERS: Final = 126
+MAX_TABLES: Final = 16
+_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_NO_ACCESS: Final = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
+
+
+class MapFull(Exception):
+    """The map has no room for this transaction, which is dead now: grow and replay."""
+
+
+def problems_of(data: Path) -> list[str]:
+    """Walk a whole data file without mapping it and say what is wrong with it.
+
+    Opening a damaged file raises nothing, it kills the process; this cannot.
+    """
+    verify = cast("Callable[..., list[str]]", getattr(lmdb.verify, "verify"))  # noqa: B009
+    try:
+        return verify(str(data), subdir=False)
+    except Exception as error:  # hostile bytes may trip the verifier itself
+        return [str(error) or type(error).__name__]
+
+
+@final
+class Env:
+    """A mapped environment. `read` and `scan` run on the loop, the rest on the writer thread."""
+
+    def __init__(self, name: str, env: lmdb.Environment) -> None:
+        self.name = name
+        self.failed: StoreLost | None = None  # written by the writer thread, once
+        self._env: lmdb.Environment | None = env  # set to None under the gate
+        self._gate = Lock()
+        self._dbs: dict[str, Any] = {}
+        self._pid = os.getpid()
+
+    @classmethod
+    def open(cls, directory: Path, *, map_size: int, durable: bool, fresh: bool) -> Env:
+        """Map the environment; where address space is limited, with the largest map that fits.
+
+        Raises:
+            StoreFull, PathRefused, StoreDamaged: LMDB could not.
+        """
+        # A new file's format is pinned, an environment variable may say otherwise; an existing
+        # file says itself which format it has.
+        pinned: dict[str, Any] = {"lib_version": 0} if fresh else {"create": False}
+        while True:
+            try:
+                env = lmdb.open(
+                    str(directory),
+                    map_size=map_size,
+                    metasync=durable,
+                    mode=0o700,
+                    max_readers=MAX_READERS,
+                    max_dbs=MAX_TABLES,
+                    max_spare_txns=2,
+                    **pinned,
+                )
+            except (lmdb.MemoryError, MemoryError) as error:
+                map_size //= 2
+                if map_size < MIN_MAP:
+                    raise StoreFull(
+                        f"no address space to map store {str(directory)!r}; raise the limit",
+                        store=str(directory),
+                    ) from error
+            except lmdb.Error as error:
+                raise _open_error(directory, error) from error
+            else:
+                env.reader_check()  # readers that were killed would keep old pages for ever
+                return cls(str(directory), env)
+
+    @property
+    def data_format(self) -> tuple[int, int]:
+        """Version of the LMDB engine that the file needs."""
+        return self._live().lib_version()[:2]
+
+    def peek(self, table: str, key: bytes) -> bytes | None:
+        """Read before the tables are opened; None if table or row is missing."""
+        env = self._live()
+        try:
+            db = env.open_db(table.encode(), create=False)
+        except lmdb.NotFoundError:
+            return None
+        with env.begin() as txn:
+            return txn.get(key, db=db)
+
+    def is_blank(self) -> bool:
+        """Tell whether nothing was ever committed to it."""
+        with self._live().begin() as txn:
+            return txn.stat()["entries"] == 0
+
+    def open_tables(self, names: Iterable[str]) -> WriteTxn:
+        """Open, and make, the tables; return the transaction that must be committed for it."""
+        env = self._live()
+        txn = env.begin(write=True)
+        for name in names:
+            self._dbs[name] = env.open_db(name.encode(), txn=txn)
+        return WriteTxn(txn, self._dbs)
+
+    def read(self, table: str, key: bytes) -> bytes | None:
+        """Return a committed frame, or None."""
+        with self._gate, self._live().begin() as txn:
+            return txn.get(key, db=self._dbs[table])
+
+    def scan(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return committed keys and frames under a prefix, in key order."""
+        with self._gate, self._live().begin() as txn:
+            return _items(txn, self._dbs[table], prefix)
+
+    def begin(self) -> WriteTxn:
+        """Begin a write transaction."""
+        return WriteTxn(self._live().begin(write=True), self._dbs)
+
+    def grow(self, limit: int) -> None:
+        """Double the map, with no transaction open.
+
+        Raises:
+            StoreFull: It is at its limit.
+        """
+        env = self._live()
+        size = env.info()["map_size"]
+        wanted = min(size * 2, limit)
+        if wanted <= size:
+            raise StoreFull(
+                f"store {self.name!r} is at its map limit of {size} bytes: nothing of this unit "
+                f"was written. Delete rows, or open it with a larger map_limit.",
+                store=self.name,
+            )
+        with self._gate:
+            env.set_mapsize(wanted)
+
+    def sync(self) -> None:
+        """Flush what level ``relaxed`` may have left in flight."""
+        self._live().sync(True)
+
+    def close(self) -> None:
+        """Unmap it; a second call does nothing."""
+        with self._gate:
+            env, self._env = self._env, None
+            if env is not None:
+                env.close()
+
+    def check_process(self) -> None:
+        """Refuse to work in a fork of the process that opened the store.
+
+        Raises:
+            ForeignFork: This is another process.
+        """
+        if os.getpid() != self._pid:
+            raise ForeignFork(
+                f"store {self.name!r} was opened by process {self._pid}; this fork of it must not "
+                f"touch it. Talk to the owner, or start a fresh process.",
+                store=self.name,
+                pid=self._pid,
+            )
+
+    def _live(self) -> lmdb.Environment:
+        if os.getpid() != self._pid:
+            self.check_process()
+        if self.failed is not None:
+            raise StoreLost(str(self.failed), **self.failed.facts)
+        if self._env is None:
+            raise StoreClosed(f"store {self.name!r} is not open", store=self.name)
+        return self._env
+
+
+@final
+class WriteTxn:
+    """One write transaction, also the view that the units in it run on."""
+
+    __slots__ = ("_dbs", "_txn")
+
+    def __init__(self, txn: lmdb.Transaction[bytes], dbs: dict[str, Any]) -> None:
+        self._txn = txn
+        self._dbs = dbs
+
+    def read(self, table: str, key: bytes) -> bytes | None:
+        """See `View.read`."""
+        return self._txn.get(key, db=self._dbs[table])
+
+    def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """See `View.items`."""
+        return _items(self._txn, self._dbs[table], prefix)
+
+    def last_key(self, table: str) -> bytes | None:
+        """Return the last key of a table, or None."""
+        with self._txn.cursor(db=self._dbs[table]) as cursor:
+            return cursor.key() if cursor.last() else None
+
+    def write(self, writes: Writes) -> None:
+        """Write what a unit wrote.
+
+        Raises:
+            MapFull: The transaction is dead; grow and replay.
+        """
+        txn = self._txn
+        try:
+            for table, rows in writes.items():
+                db = self._dbs[table]
+                for key, frame in rows.items():
+                    if frame is None:
+                        txn.delete(key, db=db)
+                    elif not txn.put(key, frame, db=db):  # a refusal is a False, not an exception
+                        raise StoreLost(f"LMDB refused row {key.hex()} of table {table!r}")
+        except lmdb.MapFullError as error:
+            raise MapFull from error
+
+    def commit(self) -> None:
+        """Make it durable.
+
+        Raises:
+            MapFull: Nothing was written; grow and replay.
+            StoreFull: The disk is full; nothing was written.
+            lmdb.Error: Outcome unknown.
+        """
+        try:
+            self._txn.commit()
+        except lmdb.MapFullError as error:
+            raise MapFull from error
+        except lmdb.Error as error:
+            if _code(error) in _NO_ROOM:
+                raise StoreFull(
+                    f"no room on the disk ({error}): nothing of this unit was written. "
+                    f"Reads go on; make room and retry."
+                ) from error
+            raise
+
+    def abort(self) -> None:
+        """Drop it; harmless after it ended."""
+        self._txn.abort()
+
+
+def _items(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    found: list[tuple[bytes, bytes]] = []
+    with txn.cursor(db=db) as cursor:
+        if cursor.set_range(prefix):
+            rows = cast("Iterable[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
+            for row in rows:
+                if not row[0].startswith(prefix):
+                    break
+                found.append(row)
+    return found
+
+
+def _code(error: lmdb.Error) -> int:
+    return getattr(error, "code", 0) or 0
+
+
+def _open_error(directory: Path, error: lmdb.Error) -> StoreFull | PathRefused | StoreDamaged:
+    """Return what an error of LMDB at open means to the one who opens."""
+    name = str(directory)
+    code = _code(error)
+    if code in _NO_ROOM:
+        return StoreFull(
+            f"no room on the disk to open store {name!r}; make room and retry", store=name
+        )
+    if code in _NO_ACCESS:
+        return PathRefused(
+            f"store {name!r} cannot be written ({error}); check owner and mode of its files, and "
+            f"that the file system is not read-only",
+            path=name,
+            reason=str(error),
+        )
+    return StoreDamaged(
+        f"store {name!r} cannot be opened ({error}). Nothing was changed; restore a backup, or "
+        f"move the directory away to start anew.",
+        path=name,
+        where="data.mdb",
+    )

@@ -1,0 +1,206 @@
+"""The writer thread: one per open store, and the only one that touches a write transaction.
+
+Units come in through a queue, verdicts go out with one wake-up of the loop per batch, in
+submission order. A batch is whatever queued while the previous one was flushed: no timer, no
+window. Nobody is told before the commit returned.
+
+An engine error is one of two things: `StoreFull` (this batch was not written, life goes on) or the
+end (`StoreLost`: the outcome of this batch is unknown, everything after it is refused).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Protocol, final
+
+import trio
+from outcome import Error, Outcome, Value
+
+from ..errors import StoreFull, StoreLost
+from ._base import MAX_BATCH_BYTES
+from ._protocol import Submission, Unit
+
+Tell = Callable[[Outcome[int]], None]
+
+
+class Batch(Protocol):
+    """One write transaction with the units that ran in it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def run(self, unit: Unit[Any]) -> Outcome[Any]:
+        """Run a unit on what the units before it left; keep its writes unless it raised."""
+        ...
+
+    def commit(self) -> None:
+        """Make it durable; returning means that it is."""
+        ...
+
+    def abort(self) -> None:
+        """Drop it; safe after any failure."""
+        ...
+
+
+class Engine(Protocol):
+    """What the writer drives; every method but `fail` runs on the writer thread only."""
+
+    @property
+    def name(self) -> str:
+        """What to call the store in error texts."""
+        ...
+
+    def open(self) -> int:
+        """Open the environment and return its new epoch, committed."""
+        ...
+
+    def begin(self) -> Batch:
+        """Begin a batch."""
+        ...
+
+    def fail(self, error: StoreLost) -> None:
+        """Refuse reads from now on."""
+        ...
+
+    def close(self, *, clean: bool) -> None:
+        """Close the environment and give up ownership."""
+        ...
+
+
+@final
+class Writer:
+    """Runs an engine on a daemon thread, so that a hung flush cannot hold the interpreter.
+
+    Args:
+        engine: What to drive.
+        token: Of the loop that is told.
+        max_units: Most units in one batch.
+        on_open: Told the epoch, or why the engine did not open (then the thread has ended).
+        on_close: Told once the engine is closed, with how that went.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        token: trio.lowlevel.TrioToken,
+        max_units: int,
+        on_open: Tell,
+        on_close: Tell,
+    ) -> None:
+        self._engine = engine
+        self._token = token
+        self._max_units = max_units
+        self._on_open = on_open
+        self._on_close = on_close
+        self._queue: SimpleQueue[Submission | None] = SimpleQueue()  # None: close
+        self._lost: StoreLost | None = None  # written by the thread, once
+        self._closing = False  # written by the thread, once
+        self.submit = self._queue.put
+        self._thread = threading.Thread(
+            target=self._main, name=f"trouper-store {engine.name}", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask for the end, after all that is queued; returns at once."""
+        self._queue.put(None)
+
+    def tell(self, call: Callable[..., None], *args: Any) -> None:
+        """Run `call` on the loop; if the loop has ended, nobody is left to hear it."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(call, *args)
+
+    def _main(self) -> None:
+        try:
+            epoch = self._engine.open()
+        except BaseException as error:
+            self.tell(self._on_open, Error(error))
+            return
+        self.tell(self._on_open, Value(epoch))
+        while not self._closing:
+            self._serve(self._queue.get())
+        try:
+            self._engine.close(clean=self._lost is None)
+        except BaseException as error:
+            self.tell(self._on_close, Error(error))
+        else:
+            self.tell(self._on_close, Value(epoch))
+
+    def _serve(self, first: Submission | None) -> None:
+        """Run one batch and tell its verdicts."""
+        taken: list[Submission] = []
+        results: list[Outcome[Any]] = []
+        batch: Batch | None = None
+        try:
+            for submission in self._pull(first):
+                unit = submission.take()
+                if unit is None:
+                    continue
+                taken.append(submission)
+                if self._lost is not None:
+                    continue
+                if batch is None:
+                    batch = self._engine.begin()
+                results.append(batch.run(unit))
+                if batch.size >= MAX_BATCH_BYTES:
+                    break
+            if batch is not None:
+                batch.commit()
+        except BaseException as error:
+            if batch is not None:
+                batch.abort()
+            results = self._verdicts(error, len(taken))
+        if self._lost is not None and len(results) < len(taken):
+            results = self._verdicts(self._lost, len(taken))
+        if taken:
+            self.tell(_deliver, taken, results)
+
+    def _pull(self, first: Submission | None) -> Iterator[Submission]:
+        """Give out `first` and what is queued behind it now, up to the cap."""
+        item = first
+        for _ in range(min(self._queue.qsize(), self._max_units - 1)):
+            if item is None:
+                break
+            yield item
+            item = self._queue.get()
+        if item is None:
+            self._closing = True
+        else:
+            yield item
+
+    def _verdicts(self, error: BaseException, count: int) -> list[Outcome[Any]]:
+        """Return one fresh error per waiter: a raised exception belongs to one task."""
+        if isinstance(error, StoreFull):
+            return [Error(_again(error)) for _ in range(count)]
+        if self._lost is None:
+            self._lost = _lost(self._engine.name, error)
+            self._engine.fail(self._lost)
+        return [Error(_again(self._lost)) for _ in range(count)]
+
+
+def _deliver(taken: list[Submission], results: list[Outcome[Any]]) -> None:
+    for submission, result in zip(taken, results, strict=True):
+        submission.done(result)
+
+
+def _again(error: StoreFull | StoreLost) -> StoreFull | StoreLost:
+    copy = type(error).revive(str(error), error.facts)
+    copy.__cause__ = error.__cause__
+    return copy
+
+
+def _lost(name: str, error: BaseException) -> StoreLost:
+    if isinstance(error, StoreLost):
+        return error
+    lost = StoreLost(
+        f"a commit to store {name!r} failed ({type(error).__name__}: {error}): outcome unknown. "
+        f"Reopen the store; what it holds then decides.",
+        store=name,
+    )
+    lost.__cause__ = error
+    return lost
