@@ -156,7 +156,7 @@ class StoreOwned(StoreError):
 
 
 class StoreFull(StoreError):
-    """Disk or map is full. Nothing of this unit was written; reads go on; retry when there is room."""
+    """Disk or map is full. Nothing of this unit was written; retry when there is room."""
 
 
 class StoreLost(StoreError):
@@ -223,7 +223,7 @@ class GroupShapeError(GroupError):
 
 
 class GroupRetired(GroupError):
-    """The group was settled, consumed and retired; opening it again would run settled work twice."""
+    """The group was retired; opening it again would run settled work twice."""
 
 
 class CursorOutOfRange(GroupError):
@@ -319,7 +319,7 @@ class CellError(TrouperError):
 
 
 class CellsExhausted(CellError):
-    """No cell is free and this call may not wait for one. Back-pressure, not a failure of the guest."""
+    """No cell is free and this call may not wait: back-pressure, no failure of the guest."""
 
 
 class GuestTrapped(CellError):

@@ -1,0 +1,27 @@
+"""Activations: durable functions, replayed deterministically and resumed by themselves."""
+
+from . import signals as signals
+from ._activation import Activation as Activation
+from ._call import Call as Call
+from ._driver import Driver as Driver
+from ._durable import Durable as Durable
+from ._durable import durable as durable
+from ._handle import ActivationHandle as ActivationHandle
+from ._rows import ActivationRow as ActivationRow
+from ._rows import StepRow as StepRow
+from ._service import ActivationRunner as ActivationRunner
+from ._service import Activations as Activations
+
+__all__ = (
+    "Activation",
+    "ActivationHandle",
+    "ActivationRow",
+    "ActivationRunner",
+    "Activations",
+    "Call",
+    "Driver",
+    "Durable",
+    "StepRow",
+    "durable",
+    "signals",
+)

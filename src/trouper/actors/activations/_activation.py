@@ -1,0 +1,139 @@
+"""`Activation`: what a durable function is handed as ``act``."""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from ...errors import EmptyGroup
+from ...store import canonical
+from ..groups import Activity, Combinator, Disposition, Outcome, Won
+from ._call import Call, ChildCall, Step
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+Losers = Literal["run_to_completion", "cancel"]
+
+
+class Activation:
+    """The steps a durable function may take. Describing one starts nothing; awaiting it does.
+
+    Steps are matched with the journal by their place in the sequence and their fingerprint.
+    """
+
+    def __init__(self, key: str, scope: str, enter: Callable[[Call[Any]], None]) -> None:
+        self.key = key
+        self.log = logging.getLogger(f"trouper.activation.{key}")
+        self._enter = enter
+        self._now = 0.0  # writer: the driver, at each settlement consumed
+        self._random = random.Random(scope)
+        self.unused = 0  # calls described and neither awaited nor grouped
+
+    def enter(self, call: Call[Any]) -> None:
+        """Let the driver allow or refuse an await (`Stepping`)."""
+        self._enter(call)
+
+    def described(self) -> None:
+        """Count a call that was handed out (`Stepping`)."""
+        self.unused += 1
+
+    def used(self) -> None:
+        """Count a call that was awaited or grouped (`Stepping`)."""
+        self.unused -= 1
+
+    def call(self, what: Activity[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Describe a call of an effect, a durable function (as a child activation) or a guest.
+
+        Raises:
+            ValueRefused: an argument that the journal cannot carry, with its place.
+        """
+        arguments = canonical([list(args), dict(kwargs)])
+        return Call(self, Step(Combinator.ONE, (ChildCall(what.kind, what.name, arguments),)))
+
+    def sleep(self, seconds: float, /) -> Call[None]:
+        """Describe a timer. Its due instant is journaled when it opens and survives restarts."""
+        if not 0 <= seconds < float("inf"):
+            raise ValueError(f"sleep takes a finite number of seconds >= 0, it got {seconds!r}")
+        arguments = canonical([[float(seconds)], {}])
+        return Call(self, Step(Combinator.ONE, (ChildCall("timer", "sleep", arguments),)))
+
+    @overload
+    def race(self, a: Call[A], b: Call[B], /, *, losers: Losers = ...) -> Call[Won[A | B]]: ...
+    @overload
+    def race(
+        self, a: Call[A], b: Call[B], c: Call[C], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C]]: ...
+    @overload
+    def race(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C | D]]: ...
+    @overload
+    def race(self, *calls: Call[A], losers: Losers = ...) -> Call[Won[A]]: ...
+    def race(self, *calls: Call[Any], losers: Losers = "run_to_completion") -> Call[Any]:
+        """Describe a race: the first settlement decides, a failed one is raised."""
+        return self._group(Combinator.RACE, calls, losers)
+
+    @overload
+    def any_of(self, a: Call[A], b: Call[B], /, *, losers: Losers = ...) -> Call[Won[A | B]]: ...
+    @overload
+    def any_of(self, *calls: Call[A], losers: Losers = ...) -> Call[Won[A]]: ...
+    def any_of(self, *calls: Call[Any], losers: Losers = "run_to_completion") -> Call[Any]:
+        """Describe a wait for the first success; all failed is one group in input order."""
+        return self._group(Combinator.ANY_OF, calls, losers)
+
+    @overload
+    def all_of(self, a: Call[A], b: Call[B], /) -> Call[tuple[A, B]]: ...
+    @overload
+    def all_of(self, a: Call[A], b: Call[B], c: Call[C], /) -> Call[tuple[A, B, C]]: ...
+    @overload
+    def all_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], /
+    ) -> Call[tuple[A, B, C, D]]: ...
+    @overload
+    def all_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], /
+    ) -> Call[tuple[A, B, C, D, E]]: ...
+    @overload
+    def all_of(self, *calls: Call[A]) -> Call[list[A]]: ...
+    def all_of(self, *calls: Call[Any]) -> Call[Any]:
+        """Describe a wait for all values, in input order; the first failure by rank is raised."""
+        return self._group(Combinator.ALL_OF, calls, "run_to_completion")
+
+    def all_settled(self, *calls: Call[Any]) -> Call[list[Outcome]]:
+        """Describe a wait for all outcomes, in input order; none is raised."""
+        return self._group(Combinator.ALL_SETTLED, calls, "run_to_completion")
+
+    def now(self) -> float:
+        """Return the time of the last settlement consumed (UTC, seconds); the same on replay."""
+        return self._now
+
+    def random(self) -> float:
+        """Return the next number of this activation's own sequence, in [0, 1)."""
+        return self._random.random()
+
+    def new_id(self) -> str:
+        """Return the next identifier of this activation's own sequence (a UUID, as text)."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def _group(
+        self, combinator: Combinator, calls: tuple[Call[Any], ...], losers: str
+    ) -> Call[Any]:
+        disposition = Disposition(losers)
+        if not calls and combinator in (Combinator.RACE, Combinator.ANY_OF):
+            raise EmptyGroup(f"act.{combinator} of nothing would wait for ever; give it a step")
+        for call in calls:
+            if len(call.step.children) != 1 or call.step.combinator is not Combinator.ONE:
+                raise TypeError(
+                    f"act.{combinator} takes single steps; wrap nested groups in a durable function"
+                )
+            call.use()
+        children = tuple(call.step.children[0] for call in calls)
+        return Call(self, Step(combinator, children, disposition))

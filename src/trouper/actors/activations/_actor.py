@@ -1,0 +1,446 @@
+"""The activation's actor: journals steps, drives the function, publishes the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ...errors import (
+    CorruptRecord,
+    FenceMoved,
+    GroupError,
+    ShuttingDown,
+    UnknownActivity,
+)
+from ...store import Tx, decode
+from .._writer import Plan, SingleWriter
+from ..groups import (
+    Combinator,
+    Disposition,
+    EffectContext,
+    GroupRow,
+    Outcome,
+    Runner,
+    decode_outcome,
+    due_of,
+    encode_outcome,
+    no_executor,
+)
+from ..groups import _ledger as ledger
+from ._driver import Driver, Ended, Stuck, Waiting
+from ._history import History, Offer
+from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key, steps_prefix
+
+if TYPE_CHECKING:
+    from ._service import Activations
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Start, or resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A single step came to its end."""
+
+    number: int
+    outcome: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A group that is waited for has news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Somebody asks for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What is waited for cannot go on in this deployment."""
+
+    reason: Exception
+
+
+Command = Begin | StepEnded | Ranked | Cancel | Blocked
+
+
+class Turn:
+    """What one pass decided: rows to write, groups to open and close, and the row after it."""
+
+    def __init__(self, row: ActivationRow) -> None:
+        self.row = row
+        self.steps: dict[int, StepRow] = {}
+        self.start: tuple[StepRow, Runner] | None = None
+        self.open: tuple[Offer, Mapping[int, Runner]] | None = None
+        self.close: list[tuple[str, int, Disposition]] = []
+        self.stop_step = -1  # a running single step that a cancel passed by
+        self.cancel_child = ""  # a child activation that a cancel passed by
+        self.stuck: Exception | None = None
+
+
+class ActivationActor(SingleWriter[Command]):
+    """One live activation. Facts are its rows; the coroutine is only a way to compute the next."""
+
+    __slots__ = (
+        "_driver",
+        "_ended",
+        "_fresh",
+        "_passed",
+        "_service",
+        "_step",
+        "_watching",
+        "key",
+        "outcome",
+        "row",
+        "stuck",
+    )
+
+    def __init__(self, service: Activations, row: ActivationRow, *, fresh: bool) -> None:
+        super().__init__(service.host.dispatcher, service.host.store, service.host.fail)
+        self._service = service
+        self.key = row.key
+        self.row = row
+        self._fresh = fresh  # the journal does not hold the row yet
+        self._passed = False  # the cancel was delivered to the step it passed by
+        self._driver: Driver | None = None
+        self._step: tuple[int, EffectContext] | None = None  # the single step that runs here
+        self._watching: str = ""  # the group whose news we asked for
+        self._ended = trio.Event()
+        self.outcome: Outcome | None = None
+        self.stuck: Exception | None = None
+
+    # -- waiting for it -------------------------------------------------------------------------
+
+    async def wait(self) -> Outcome:
+        """Wait for the end. Ending the wait changes nothing but the waiting.
+
+        Raises:
+            ShuttingDown: the system closed first; the activation goes on at the next open.
+            UnknownActivity, NondeterministicAwait, ReplayMismatch, ...: it cannot go on here.
+        """
+        await self._ended.wait()
+        if self.outcome is not None:
+            return self.outcome
+        if self.stuck is not None:
+            raise self.stuck
+        raise ShuttingDown(
+            f"the system closed while activation {self.key!r} was running; it resumes when the "
+            "store is opened again",
+            key=self.key,
+        )
+
+    @property
+    def phase(self) -> str:
+        """Return its state in one word, for trees and listings."""
+        if self.outcome is not None:
+            return type(self.outcome).__name__.lower()
+        if self.stuck is not None:
+            return "unroutable" if isinstance(self.stuck, UnknownActivity) else "stuck"
+        return "running"
+
+    @property
+    def waits_for(self) -> str:
+        """Return what it waits for, for trees and listings."""
+        waiting = self._driver.waiting if self._driver is not None else None
+        if waiting is None:
+            return ""
+        if waiting.envelope is not None:
+            return f"{waiting.envelope.kind} {waiting.envelope.name}"
+        return f"{waiting.combinator} #{waiting.number}"
+
+    # -- the pass -------------------------------------------------------------------------------
+
+    def plan(self, inbox: deque[Command]) -> Plan | None:
+        """Apply what ended, drive the function, and decide the unit of this pass."""
+        commands = list(inbox)
+        inbox.clear()
+        if self.outcome is not None or self.stuck is not None or self._ended.is_set():
+            return None
+        turn = Turn(self.row)
+        try:
+            self._take(commands, turn)
+            self._drive(turn)
+        except (UnknownActivity, GroupError) as error:
+            turn.stuck = error
+        changed = turn.steps or turn.open or turn.close or turn.row != self.row or self._fresh
+        if not changed:
+            if turn.stuck is not None:
+                self._park(turn.stuck)
+            return None
+        expected = 0 if self._fresh else self.row.head
+        turn.row = replace(turn.row, head=expected + 1)
+        return Plan(
+            self._unit(turn, expected),
+            lambda result: self._landed(turn, *result),
+            self._refused,
+        )
+
+    def _refused(self, error: Exception) -> None:
+        # A moved fence or a corrupt row concerns this activation; a lost store concerns everybody.
+        if isinstance(error, FenceMoved | GroupError | CorruptRecord):
+            self._park(error)
+        else:
+            self._fail(error)
+
+    def _take(self, commands: Sequence[Command], turn: Turn) -> None:
+        driver = self._driver or self._load()
+        for command in commands:
+            match command:
+                case StepEnded(number, outcome):
+                    if self._step is not None and self._step[0] == number:
+                        self._step = None
+                    row = driver.history.steps[number]
+                    if number == driver.cancel_step or row.outcome:
+                        continue
+                    row = replace(row, outcome=outcome, settled_at=self._service.host.now())
+                    driver.history.steps[number] = turn.steps[number] = row
+                case Cancel() if turn.row.cancel_step < 0:
+                    # Let the function reach its wait first; the cancel is seen at that step.
+                    self._advance(driver, turn)
+                    if driver.waiting is not None and turn.row.outcome == b"":
+                        driver.cancel_step = driver.waiting.number
+                        turn.row = replace(turn.row, cancel_step=driver.cancel_step)
+                case Blocked(reason):
+                    turn.stuck = reason
+                case _:
+                    pass
+
+    def _load(self) -> Driver:
+        activity = self._service.registry.find("activation", self.row.activity)
+        if activity is None:
+            raise UnknownActivity(
+                f"activation {self.key!r} needs {self.row.activity!r}, which is not known here; "
+                "import its module, or list it in open_system(activities=...)",
+                key=self.key,
+                activity=self.row.activity,
+            )
+        host = self._service.host
+        rows: list[StepRow] = []
+        if not self._fresh:
+            rows = [r for _, r in host.store.scan(TABLE, steps_prefix(self.row.scope), StepRow)]
+        args, kwargs = decode(self.row.arguments)
+        self._driver = Driver(
+            activity.fn,  # type: ignore[attr-defined]
+            self.key,
+            self.row.scope,
+            args,
+            kwargs,
+            history=History(rows, host.group),
+            started_at=self.row.created_at,
+        )
+        self._driver.cancel_step = self.row.cancel_step
+        return self._driver
+
+    def _drive(self, turn: Turn) -> None:
+        driver = self._driver
+        assert driver is not None
+        self._advance(driver, turn)
+        waiting = driver.waiting
+        if turn.row.outcome or turn.stuck is not None or waiting is None:
+            return
+        if waiting.group is not None:
+            host = self._service.host
+            if self._watching != waiting.key:
+                turn.open = (waiting, host.resolve_for_open(waiting.group))
+            elif (stuck := host.group(waiting.key).stuck) is not None:
+                turn.stuck = stuck
+        elif self._step is None or self._step[0] != waiting.number:
+            self._start_step(driver, waiting, turn)
+
+    def _advance(self, driver: Driver, turn: Turn) -> None:
+        if turn.row.outcome or turn.stuck is not None:
+            return
+        match driver.advance():
+            case Ended(outcome):
+                turn.row = replace(turn.row, outcome=encode_outcome(outcome))
+            case Stuck(error):
+                turn.stuck = error
+            case Waiting():
+                pass
+        for step in driver.decided:
+            self._decide_close(step, turn)
+        driver.decided.clear()
+        self._passed_by(driver, turn)
+
+    def _decide_close(self, step: Offer, turn: Turn) -> None:
+        # The caller's interest ends with the answer; losers follow the declared word, or end by
+        # the cancel that was seen here.
+        assert step.group is not None
+        if self._watching == step.key:
+            self._service.unwatch(step.key, self._news)
+            self._watching = ""
+        host = self._service.host
+        actor = host.group(step.key)
+        cancelled = step.number == turn.row.cancel_step
+        asked = Disposition.CANCEL if cancelled else Disposition(actor.row.effective)
+        if not actor.row.closed or asked != actor.row.effective:
+            turn.close.append((step.key, actor.row.closes, asked))
+        else:
+            host.forget_settled(actor)
+
+    def _passed_by(self, driver: Driver, turn: Turn) -> None:
+        # Once per life in memory: a crash may have come between the journaled cancel and its
+        # delivery.
+        row = driver.history.steps.get(turn.row.cancel_step)
+        if self._passed or row is None or row.outcome or row.combinator != Combinator.ONE:
+            return
+        if driver.waiting is not None and driver.waiting.number == row.number:
+            return
+        self._passed = True
+        turn.stop_step = row.number
+        turn.cancel_child = row.key
+
+    def _start_step(self, driver: Driver, waiting: Offer, turn: Turn) -> None:
+        host = self._service.host
+        envelope = waiting.envelope
+        assert envelope is not None
+        runner = host.resolve(envelope)
+        if runner is None:
+            turn.stuck = no_executor(envelope)
+            return
+        row = driver.history.steps.get(waiting.number) or StepRow(
+            scope=self.row.scope,
+            number=waiting.number,
+            combinator=str(waiting.combinator),
+            key=waiting.key,
+            fingerprint=waiting.fingerprint,
+            envelope=envelope.encoded(),
+            due=due_of(envelope, host.now()),
+            attempt=0,
+            outcome=b"",
+            settled_at=0.0,
+        )
+        row = replace(row, attempt=row.attempt + 1)
+        driver.history.steps[row.number] = turn.steps[row.number] = row
+        turn.start = (row, runner)
+
+    # -- the unit -------------------------------------------------------------------------------
+
+    def _unit(self, turn: Turn, expected: int) -> Any:
+        host, key = self._service.host, activation_key(self.key)
+        opening = None
+        if turn.open is not None:
+            step, runners = turn.open
+            assert step.group is not None
+            opening = host.opening(step.group, runners)
+            recorded = step.number in self._driver.history.steps if self._driver else False
+            if not recorded:
+                row = group_step(self.row.scope, step)
+                turn.steps[step.number] = row
+
+        def unit(tx: Tx) -> tuple[ledger.Opened | None, list[GroupRow]]:
+            found = tx.get(TABLE, key, ActivationRow)
+            head = 0 if found is None else found.head
+            if head != expected or (found is not None and found.key != self.key):
+                raise FenceMoved(
+                    f"activation {self.key!r} is driven by somebody else (unit {head}, expected "
+                    f"{expected}); this driver stops",
+                    key=self.key,
+                )
+            for row in turn.steps.values():
+                tx.put(TABLE, step_key(row.scope, row.number), row)
+            closed = [
+                after
+                for group, seen, asked in turn.close
+                if (after := ledger.close_group(tx, group, seen, asked)) is not None
+            ]
+            opened = None if opening is None else opening(tx)
+            tx.put(TABLE, key, turn.row)
+            return opened, closed
+
+        return unit
+
+    def _landed(self, turn: Turn, opened: ledger.Opened | None, closed: Sequence[GroupRow]) -> None:
+        self._fresh = False
+        self.row = turn.row
+        host = self._service.host
+        for row in turn.steps.values():
+            if self._driver is not None:
+                self._driver.history.steps.setdefault(row.number, row)
+        for group in closed:
+            host.closed(group)
+            self._service.finish_losers(group)
+        if turn.stop_step >= 0 and self._step is not None and self._step[0] == turn.stop_step:
+            self._step[1].cancel()
+            self._step = None
+        elif turn.cancel_child:
+            self._service.cancel(turn.cancel_child)
+        if opened is not None and turn.open is not None:
+            step, runners = turn.open
+            self._watching = step.key
+            host.adopt(opened, runners).watchers.append(self._news)
+            self.post(Ranked())  # ranks may be there already
+        if turn.start is not None:
+            self._run_step(*turn.start)
+        if turn.row.ended:
+            self._finish(decode_outcome(turn.row.outcome))
+        elif turn.stuck is not None:
+            self._park(turn.stuck)
+
+    def _news(self) -> None:
+        self.post(Ranked())
+
+    def _run_step(self, row: StepRow, runner: Runner) -> None:
+        context = EffectContext(row.key, row.attempt, row.due)
+        self._step = (row.number, context)
+        self._service.host.attempt(
+            runner, context, lambda outcome: self._step_over(row.number, context, outcome)
+        )
+
+    def _step_over(self, number: int, context: EffectContext, outcome: Outcome | None) -> None:
+        if self._ended.is_set():
+            return
+        if outcome is not None:
+            self.post(StepEnded(number, encode_outcome(outcome)))
+        elif context.stuck is not None:
+            self.post(Blocked(context.stuck))
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def _finish(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._driver = None
+        self._leave()
+
+    def _park(self, error: Exception) -> None:
+        self.stuck = error
+        self._service.parked(self, error)
+        self.evict()
+
+    def evict(self) -> None:
+        """Leave memory; what is journaled stays, and the next open resumes it."""
+        if self._driver is not None:
+            self._driver.evict()
+            self._driver = None
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._watching:
+            self._service.unwatch(self._watching, self._news)
+            self._watching = ""
+        self._ended.set()
+        self._service.left(self)
+
+
+def group_step(scope: str, step: Offer) -> StepRow:
+    """Build the row of a group step: its answer is derived from the group's ranks."""
+    return StepRow(
+        scope=scope,
+        number=step.number,
+        combinator=str(step.combinator),
+        key=step.key,
+        fingerprint=step.fingerprint,
+        envelope=b"",
+        due=0.0,
+        attempt=0,
+        outcome=b"",
+        settled_at=0.0,
+    )

@@ -1,0 +1,78 @@
+"""A step as described by user code: nothing starts before it is awaited or grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...errors import ActivationError
+from ..groups import Combinator, Disposition
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCall:
+    """One piece of work: which code, with which (already encoded) arguments."""
+
+    kind: str
+    name: str
+    arguments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: how its children's ends become one answer, and what becomes of losers."""
+
+    combinator: Combinator
+    children: tuple[ChildCall, ...]
+    disposition: Disposition = Disposition.RUN_TO_COMPLETION
+
+
+class Stepping(Protocol):
+    """Who hands out calls: told when one is awaited."""
+
+    def enter(self, call: Call[Any]) -> None:
+        """Allow the await, or raise."""
+        ...
+
+    def described(self) -> None:
+        """Count a call that was handed out."""
+        ...
+
+    def used(self) -> None:
+        """Count a call that was awaited or grouped."""
+        ...
+
+
+class Call(Generic[R_co]):
+    """A described step, good for one await or for one place in a combinator."""
+
+    __slots__ = ("_owner", "_used", "step")
+
+    def __init__(self, owner: Stepping, step: Step) -> None:
+        self._owner = owner
+        self.step = step
+        self._used = False
+        owner.described()
+
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        self._owner.enter(self)
+        self.use()
+        answer: R_co = yield self
+        return answer
+
+    def use(self) -> None:
+        """Mark the call as used; a second use is a mistake that replay could not repeat."""
+        if self._used:
+            raise ActivationError(
+                "this step was used before; a step is awaited, or given to one combinator, once: "
+                "describe it again with act.call(...)"
+            )
+        self._used = True
+        self._owner.used()
+
+    def belongs_to(self, owner: Stepping) -> bool:
+        """Tell whether this activation handed it out."""
+        return self._owner is owner

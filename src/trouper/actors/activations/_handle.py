@@ -1,0 +1,58 @@
+"""A caller's hold on one activation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import trio
+
+from ...errors import ActivationCancelled
+from ..groups import Cancelled, Completed, Failed, Outcome
+from ._actor import ActivationActor
+
+if TYPE_CHECKING:
+    from ._service import Activations
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class ActivationHandle(Generic[R_co]):
+    """One activation, started or joined. Any number of handles may be held on one."""
+
+    def __init__(self, service: Activations, key: str, found: ActivationActor | Outcome) -> None:
+        self._service = service
+        self._found = found
+        self.key = key
+
+    async def result(self) -> R_co:
+        """Wait for the end and return the value. Ending the wait changes nothing but the waiting.
+
+        Raises:
+            TrouperError: what the activity raised, rebuilt from the journal.
+            ActivationCancelled: it was cancelled.
+            ShuttingDown: the system closed first.
+        """
+        found = self._found
+        if isinstance(found, ActivationActor):
+            outcome = await found.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+            outcome = found
+        match outcome:
+            case Completed(value):
+                return cast("R_co", value)
+            case Failed():
+                raise outcome.exception()
+            case Cancelled():
+                raise ActivationCancelled(
+                    f"activation {self.key!r} was cancelled; its journal says so for good",
+                    key=self.key,
+                )
+
+    def cancel(self) -> None:
+        """Ask for the end: a durable fact once its turn has journaled it."""
+        self._service.cancel(self.key)
+
+    def status(self) -> str:
+        """Return its state in one word."""
+        return self._service.status(self.key)

@@ -1,0 +1,72 @@
+"""The rows of an activation. Its actor is their one writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...store import record, row_key
+
+TABLE = "record"
+
+
+@record("activation", version=1)
+@dataclass(frozen=True, slots=True)
+class ActivationRow:
+    """One activation. ``head`` counts its units: the fence against a second owner.
+
+    ``cancel_step`` is the step at which a cancel is seen, -1 while there is none; ``outcome`` is
+    empty until the activation ended.
+    """
+
+    key: str
+    run: int
+    parent: str
+    activity: str
+    arguments: bytes
+    created_at: float
+    head: int
+    cancel_step: int
+    outcome: bytes
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has its terminal."""
+        return bool(self.outcome)
+
+    @property
+    def scope(self) -> str:
+        """Return the durable identity of this run."""
+        return f"{self.key}#{self.run}"
+
+
+@record("step", version=1)
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step. A single call carries its envelope and, once it ended, its outcome; a group step
+    carries the group's key, and its answer is derived from the group's ranks."""
+
+    scope: str
+    number: int
+    combinator: str
+    key: str
+    fingerprint: bytes
+    envelope: bytes
+    due: float
+    attempt: int
+    outcome: bytes
+    settled_at: float
+
+
+def activation_key(key: str) -> bytes:
+    """Return the row key of an activation."""
+    return row_key(b"A", key)
+
+
+def step_key(scope: str, number: int) -> bytes:
+    """Return the row key of a step."""
+    return row_key(b"T", scope, number.to_bytes(4, "big"))
+
+
+def steps_prefix(scope: str) -> bytes:
+    """Return the prefix under which all steps of a run lie, in order."""
+    return row_key(b"T", scope)

@@ -1,0 +1,268 @@
+"""All activations of one system: starting, joining, resuming, cancelling."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import trio
+
+from ..._ids import ActivationKey
+from ...errors import (
+    ActivationMismatch,
+    DrainDeferred,
+    ShuttingDown,
+    TrouperError,
+    UnknownActivity,
+)
+from ...store import canonical
+from ...supervision import TreeNode
+from ..groups import (
+    ActivityRegistry,
+    EffectContext,
+    EffectEnvelope,
+    EffectHost,
+    GroupRow,
+    Outcome,
+    decode_outcome,
+)
+from ..groups._runner import Stuck
+from ._actor import ActivationActor, Begin, Cancel
+from ._durable import Durable
+from ._handle import ActivationHandle
+from ._rows import TABLE, ActivationRow, activation_key
+
+log = logging.getLogger("trouper.activations")
+
+
+class Activations:
+    """The live activations of a system, and the way to those that are only in the journal."""
+
+    def __init__(self, host: EffectHost, registry: ActivityRegistry) -> None:
+        self.host = host
+        self.registry = registry
+        self.closing = False
+        self.finished = 0  # writer: `left`
+        self._live: dict[str, ActivationActor] = {}  # writer: `_bring_up`, `left`
+        self._parked: dict[str, Exception] = {}  # writer: `parked`
+        host.drain().on_cancelled = self._child_cancelled
+
+    # -- for the system -------------------------------------------------------------------------
+
+    def start(
+        self, activity: Durable[..., Any], args: tuple[Any, ...], key: str | None
+    ) -> ActivationHandle[Any]:
+        """Start an activation, or join the one that has this key.
+
+        Raises:
+            ActivationMismatch: the key belongs to another activity, or to other arguments.
+            ValueRefused: an argument that the journal cannot carry.
+        """
+        name = ActivationKey(key if key is not None else str(uuid.uuid4()))
+        arguments = canonical([list(args), {}])
+        if self.registry.find("activation", activity.name) is None:
+            raise UnknownActivity(
+                f"{activity.name!r} is a local durable function; list it in "
+                "open_system(activities=[...]) so that a restart can find it",
+                activity=activity.name,
+            )
+        found = self.join_or_create(name, activity.name, arguments, parent="")
+        return ActivationHandle(self, name, found)
+
+    def status(self, key: str) -> str:
+        """Return its state in one word; ``unknown`` when the journal does not hold it."""
+        actor = self._live.get(key)
+        if actor is not None:
+            return actor.phase
+        row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
+        if row is None:
+            return "unknown"
+        if row.ended:
+            return type(decode_outcome(row.outcome)).__name__.lower()
+        return "stuck" if key in self._parked else "parked"
+
+    def cancel(self, key: str) -> None:
+        """Ask for the end; its own turn decides (ruling 2). Ended ones ignore it."""
+        actor = self._live.get(key)
+        if actor is None:
+            row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
+            if row is None or row.ended or self.closing:
+                return
+            actor = self._bring_up(row, fresh=False)
+        actor.post(Cancel())
+
+    def recover(self) -> None:
+        """Resume every unfinished root, then let the drain finish what nobody comes back for.
+
+        Roots first: a resumed opener reopens its groups, so the drain acts only on groups that were
+        closed durably (ruling 4).
+        """
+        rows = [row for _, row in self.host.store.scan(TABLE, b"A", ActivationRow)]
+        for row in sorted(rows, key=lambda row: (row.created_at, row.key)):
+            if not row.ended and not row.parent and row.key not in self._live:
+                self._bring_up(row, fresh=False)
+        for key in self.host.drain().qualifying():
+            self._drain(key)
+
+    def close(self) -> None:
+        """Take every activation out of memory; none is cancelled, all resume at the next open."""
+        self.closing = True
+        for actor in list(self._live.values()):
+            actor.evict()
+
+    def tree(self) -> TreeNode:
+        """Return the live activations, each below the one that waits for it."""
+        nodes: dict[str, list[ActivationActor]] = {}
+        for actor in self._live.values():
+            nodes.setdefault(actor.row.parent, []).append(actor)
+        details = {"live": str(len(self._live)), "finished": str(self.finished)}
+        return TreeNode(
+            "activations", "service", "running", details, tuple(self._branch("", nodes))
+        )
+
+    def _branch(self, parent: str, nodes: dict[str, list[ActivationActor]]) -> Iterator[TreeNode]:
+        for actor in nodes.get(parent, ()):
+            waits = actor.waits_for
+            yield TreeNode(
+                actor.key,
+                "activation",
+                actor.phase,
+                {"activity": actor.row.activity} | ({"waits for": waits} if waits else {}),
+                tuple(self._branch(actor.row.scope, nodes)),
+            )
+
+    def live(self) -> list[ActivationActor]:
+        """Return the live activations, in the order in which they came up."""
+        return list(self._live.values())
+
+    # -- for activations and their children ------------------------------------------------------
+
+    def join_or_create(
+        self, key: str, activity: str, arguments: bytes, *, parent: str
+    ) -> ActivationActor | Outcome:
+        """Return the live activation of that key, or the outcome of the finished one."""
+        actor = self._live.get(key)
+        row = (
+            actor.row
+            if actor is not None
+            else self.host.store.get(TABLE, activation_key(key), ActivationRow)
+        )
+        if row is not None:
+            self._require_same(row, key, activity, arguments)
+            if actor is not None:
+                return actor
+            if row.ended:
+                return decode_outcome(row.outcome)
+        if self.closing:
+            raise ShuttingDown(f"the system is closing; activation {key!r} was not started")
+        if row is not None:
+            return self._bring_up(row, fresh=False)
+        row = ActivationRow(
+            key=key,
+            run=0,
+            parent=parent,
+            activity=activity,
+            arguments=arguments,
+            created_at=self.host.now(),
+            head=0,
+            cancel_step=-1,
+            outcome=b"",
+        )
+        return self._bring_up(row, fresh=True)
+
+    def _bring_up(self, row: ActivationRow, *, fresh: bool) -> ActivationActor:
+        actor = self._live[row.key] = ActivationActor(self, row, fresh=fresh)
+        self._parked.pop(row.key, None)
+        actor.post(Begin())
+        return actor
+
+    def left(self, actor: ActivationActor) -> None:
+        """Forget an activation that is not live any more."""
+        if self._live.get(actor.key) is actor:
+            del self._live[actor.key]
+        if actor.outcome is not None:
+            self.finished += 1
+
+    def parked(self, actor: ActivationActor, error: Exception) -> None:
+        """Keep the reason why an activation cannot go on here; its journal is untouched."""
+        self._parked[actor.key] = error
+        log.warning("activation %s stays parked: %s", actor.key, error)
+
+    def unwatch(self, group: str, watcher: Callable[[], None]) -> None:
+        """Stop asking for the news of a group."""
+        actor = self.host.in_memory(group)
+        if actor is not None and watcher in actor.watchers:
+            actor.watchers.remove(watcher)
+
+    def finish_losers(self, group: GroupRow) -> None:
+        """Hand a closed group to the drain when it has losers that nobody here runs."""
+        actor = self.host.in_memory(group.key)
+        if group.counter < group.children and not (actor is not None and actor.running):
+            self._drain(group.key)
+
+    def _drain(self, key: str) -> None:
+        self.host.start(self._drain_one, key, name=f"drain of {key}")
+
+    async def _drain_one(self, key: str) -> None:
+        try:
+            report = await self.host.drain().run(key)
+        except DrainDeferred:
+            return  # its children run here after all, and settle by themselves
+        if not report.is_complete:
+            log.info("drain of %s left %d children", key, len(report.children))
+
+    def _child_cancelled(self, envelope: EffectEnvelope) -> None:
+        if envelope.kind == "activation":
+            self.cancel(envelope.replay_key)
+
+    def _require_same(self, row: ActivationRow, key: str, activity: str, arguments: bytes) -> None:
+        for field, recorded, offered in (
+            ("key", row.key, key),
+            ("activity", row.activity, activity),
+            ("arguments", row.arguments, arguments),
+        ):
+            if recorded != offered:
+                raise ActivationMismatch(
+                    f"key {key!r} belongs to {row.activity!r} with other {field}; use another key, "
+                    f"or call it as it was called ({recorded!r:.60} recorded, {offered!r:.60} now)",
+                    key=key,
+                    field=field,
+                )
+
+
+class ActivationRunner:
+    """Runs a child activation: start or join it by its replay key, and read its terminal."""
+
+    __slots__ = ("_envelope", "_service")
+    releasable = True
+
+    def __init__(self, service: Activations, envelope: EffectEnvelope) -> None:
+        self._service = service
+        self._envelope = envelope
+
+    async def run(self, ctx: EffectContext) -> Outcome:
+        """Wait for the child's terminal; a journaled cancel goes to the child, whose end decides."""
+        envelope = self._envelope
+        found = self._service.join_or_create(
+            envelope.replay_key, envelope.name, envelope.arguments, parent=envelope.scope
+        )
+        if not isinstance(found, ActivationActor):
+            return found
+        try:
+            return await _end_of(found)
+        except trio.Cancelled:
+            if not ctx.cancelled:
+                raise
+        found.post(Cancel())
+        with trio.CancelScope(shield=True):
+            return await _end_of(found)
+
+
+async def _end_of(found: ActivationActor) -> Outcome:
+    try:
+        return await found.wait()
+    except TrouperError as error:
+        # Nothing failed: the child cannot go on in this deployment, and nor can who waits for it.
+        raise Stuck(error) from error

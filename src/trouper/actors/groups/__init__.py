@@ -1,0 +1,96 @@
+"""Durable effect groups: settlement order as a journaled fact.
+
+A group's children are opened together; each one's rank is allocated by the group's single writer at
+the moment it settles, in the transaction that records its outcome. A caller who comes late, or
+after a crash, reads the same order.
+"""
+
+from ._activity import Activity as Activity
+from ._activity import ActivityRegistry as ActivityRegistry
+from ._actor import GroupActor as GroupActor
+from ._combinators import Combinator as Combinator
+from ._combinators import Rank as Rank
+from ._combinators import Verdict as Verdict
+from ._combinators import Won as Won
+from ._combinators import verdict as verdict
+from ._drain import ChildReport as ChildReport
+from ._drain import ChildState as ChildState
+from ._drain import DrainReport as DrainReport
+from ._drain import GroupDrain as GroupDrain
+from ._effect import Effect as Effect
+from ._effect import EffectRunner as EffectRunner
+from ._effect import effect as effect
+from ._envelope import EffectEnvelope as EffectEnvelope
+from ._envelope import GroupMembership as GroupMembership
+from ._envelope import require_same as require_same
+from ._group import EffectGroup as EffectGroup
+from ._handle import GroupHandle as GroupHandle
+from ._handle import Settlement as Settlement
+from ._host import EffectHost as EffectHost
+from ._host import EffectHostBase as EffectHostBase
+from ._host import due_of as due_of
+from ._host import no_executor as no_executor
+from ._open import open_host as open_host
+from ._outcome import Cancelled as Cancelled
+from ._outcome import Completed as Completed
+from ._outcome import ErrorRecord as ErrorRecord
+from ._outcome import Failed as Failed
+from ._outcome import Outcome as Outcome
+from ._outcome import decode_outcome as decode_outcome
+from ._outcome import encode_outcome as encode_outcome
+from ._policy import Disposition as Disposition
+from ._policy import WakePolicy as WakePolicy
+from ._rows import ChildRow as ChildRow
+from ._rows import GroupRow as GroupRow
+from ._runner import EffectContext as EffectContext
+from ._runner import Runner as Runner
+from ._runner import RunnerResolver as RunnerResolver
+from ._runner import attempt as attempt
+from ._timer import TimerRunner as TimerRunner
+from ._timer import WallClock as WallClock
+
+__all__ = (
+    "Activity",
+    "ActivityRegistry",
+    "Cancelled",
+    "ChildReport",
+    "ChildRow",
+    "ChildState",
+    "Combinator",
+    "Completed",
+    "Disposition",
+    "DrainReport",
+    "Effect",
+    "EffectContext",
+    "EffectEnvelope",
+    "EffectGroup",
+    "EffectHost",
+    "EffectHostBase",
+    "EffectRunner",
+    "ErrorRecord",
+    "Failed",
+    "GroupActor",
+    "GroupDrain",
+    "GroupHandle",
+    "GroupMembership",
+    "GroupRow",
+    "Outcome",
+    "Rank",
+    "Runner",
+    "RunnerResolver",
+    "Settlement",
+    "TimerRunner",
+    "Verdict",
+    "WakePolicy",
+    "WallClock",
+    "Won",
+    "attempt",
+    "decode_outcome",
+    "due_of",
+    "effect",
+    "encode_outcome",
+    "no_executor",
+    "open_host",
+    "require_same",
+    "verdict",
+)

@@ -1,0 +1,83 @@
+"""Activities: code that has a durable name, and the registry through which a journal finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+
+from ...errors import NameTaken, TrouperError, durable_name
+from ._envelope import EffectEnvelope
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+_IMPORTED: dict[tuple[str, str], list[Activity[..., Any]]] = {}
+
+
+class Activity(Generic[P, R_co]):
+    """Something that can be run from a journal: an effect, a durable function, a guest.
+
+    ``kind`` picks the runner kind, ``name`` is the durable name. Module-level activities are known
+    by being imported; local ones only in the systems that list them.
+    """
+
+    kind: ClassVar[str] = "activity"
+    name: str
+
+    def _adopt_name(self, fn: Any, name: str | None) -> None:
+        if name is None:
+            name = durable_name(fn)
+            if "<lambda>" in name:
+                raise TrouperError(
+                    f"a lambda has no durable name; pass name= to @{self.kind}", kind=self.kind
+                )
+        self.name = name
+        if "<locals>" not in name:
+            _IMPORTED.setdefault((self.kind, name), []).append(self)
+
+    def envelope(
+        self, args: Iterable[Any], kwargs: dict[str, Any], scope: str, key: str
+    ) -> EffectEnvelope:
+        """Describe one call. Raises `ValueRefused` for arguments that a journal cannot carry."""
+        return EffectEnvelope.make(self.kind, self.name, list(args), kwargs, scope, key)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}>"
+
+
+class ActivityRegistry:
+    """What one system can run: everything imported, plus what it was handed."""
+
+    def __init__(self, listed: Iterable[Activity[..., Any]] = ()) -> None:
+        self._listed: dict[tuple[str, str], Activity[..., Any]] = {}
+        for activity in listed:
+            other = self._listed.setdefault((activity.kind, activity.name), activity)
+            if other is not activity:
+                raise NameTaken(
+                    f"two {activity.kind}s are listed under the name {activity.name!r}; in one "
+                    "system a name means one function: give one of them name=",
+                    name=activity.name,
+                )
+
+    def find(self, kind: str, name: str) -> Activity[..., Any] | None:
+        """Return the code of that name, or None: a miss is a routing fact."""
+        listed = self._listed.get((kind, name))
+        if listed is not None:
+            return listed
+        known = _IMPORTED.get((kind, name))
+        return known[-1] if known else None
+
+    def require_unambiguous(self) -> None:
+        """Refuse names under which two different functions of the imported code go."""
+        for (kind, name), known in _IMPORTED.items():
+            if (kind, name) not in self._listed and len({_source(a) for a in known}) > 1:
+                raise NameTaken(
+                    f"{len(known)} different {kind}s were imported under the name {name!r}; give "
+                    "one of them name=, or list the one you mean",
+                    name=name,
+                )
+
+
+def _source(activity: Activity[..., Any]) -> tuple[str, int]:
+    code = getattr(getattr(activity, "fn", None), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (repr(activity), 0)

@@ -1,0 +1,153 @@
+"""The group's actor: ranks at settlement, and serves ranks to whoever asks, however late."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...errors import FenceMoved
+from .._writer import Plan, SingleWriter
+from ._handle import Settlement
+from ._ledger import Arrival, finalise_all
+from ._outcome import decode_outcome
+from ._policy import Disposition
+from ._rows import ChildRow, GroupRow
+from ._rules import Claim, in_rank_order
+from ._runner import EffectContext
+
+if TYPE_CHECKING:
+    from ._host import EffectHost
+
+
+class RunningChild:
+    """A child that runs here: its claim, and the context through which it can be cancelled."""
+
+    __slots__ = ("context", "held", "position")
+
+    def __init__(self, position: int, held: Claim, context: EffectContext) -> None:
+        self.position = position
+        self.held = held
+        self.context = context
+
+
+class GroupActor(SingleWriter[Arrival]):
+    """One group in memory: a view of its rows, its running children, and who waits for ranks.
+
+    The rows are the truth: after any doubt (a moved fence, a peer's news) the view is read again.
+    """
+
+    __slots__ = ("_host", "_news", "row", "running", "settled", "stuck", "unsettled", "watchers")
+
+    def __init__(self, host: EffectHost, row: GroupRow, children: Sequence[ChildRow]) -> None:
+        super().__init__(host.dispatcher, host.store, host.fail)
+        self._host = host
+        self._news = trio.Event()  # set and replaced at each change of the view
+        self.running: dict[int, RunningChild] = {}  # writer: the host's dispatch and `ended`
+        self.stuck: Exception | None = None  # why a child cannot come to its end here
+        self.watchers: list[Callable[[], None]] = []  # writer: whoever watches, removes itself
+        self.view(row, children)
+
+    @property
+    def key(self) -> str:
+        """Return the group's key."""
+        return self.row.key
+
+    def view(self, row: GroupRow, children: Sequence[ChildRow]) -> None:
+        """Take over what the journal holds."""
+        self.row = row
+        self.settled = in_rank_order(row, children)
+        self.unsettled = {child.position: child for child in children if not child.settled}
+
+    def settlement(self, rank: int) -> Settlement:
+        """Decode the settlement of a rank that is recorded; ranks count from 1."""
+        child = self.settled[rank - 1]
+        return Settlement(
+            rank=rank,
+            sequence=child.sequence,
+            position=child.position,
+            replay_key=child.replay_key,
+            outcome=decode_outcome(child.outcome),
+            at=child.settled_at,
+        )
+
+    async def changed(self) -> None:
+        """Wait for the next change of the view."""
+        await self._news.wait()
+
+    def announce(self) -> None:
+        """Tell whoever waits that the view changed."""
+        self._news.set()
+        self._news = trio.Event()
+        for watcher in list(self.watchers):
+            watcher()
+
+    # -- the end of a child -------------------------------------------------------------------
+
+    def arrived(self, child: RunningChild, outcome: bytes) -> None:
+        """Take a child's end. It is ranked once every task of this tick has had its turn, so that
+        within one tick position decides, and across ticks arrival does (ruling 1)."""
+        arrival = Arrival(self.dispatcher.tick, child.position, child.held, outcome)
+        self._inbox.append(arrival)
+        self.dispatcher.enlist_next_tick(self)
+
+    def gave_up(self, child: RunningChild) -> None:
+        """Take the news that a child's attempt ended without a terminal."""
+        if self.running.get(child.position) is child:
+            del self.running[child.position]
+        if child.context.stuck is not None:
+            self.stuck = child.context.stuck
+        self.announce()
+
+    def plan(self, inbox: deque[Arrival]) -> Plan | None:
+        """Rank what arrived in the ticks that are over."""
+        tick = self.dispatcher.tick
+        batch: list[Arrival] = []
+        while inbox and inbox[0].tick < tick:
+            batch.append(inbox.popleft())
+        if inbox:
+            self.dispatcher.enlist_next_tick(self)
+        if not batch:
+            return None
+        batch.sort(key=lambda arrival: (arrival.tick, arrival.position))
+        key, now = self.key, self._host.now()
+        return Plan(
+            lambda tx: finalise_all(tx, key, batch, now),
+            lambda result: self._ranked(batch, *result),
+        )
+
+    def _ranked(
+        self, batch: Sequence[Arrival], row: GroupRow, ends: Sequence[ChildRow | FenceMoved]
+    ) -> None:
+        doubtful = False
+        for arrival, end in zip(batch, ends, strict=True):
+            running = self.running.get(arrival.position)
+            if running is not None and running.held == arrival.held:
+                del self.running[arrival.position]
+            if isinstance(end, FenceMoved):
+                self._host.fences_moved += 1
+                doubtful = True
+            elif end.sequence == self._last_sequence() + 1:
+                self.settled.append(end)
+                self.unsettled.pop(end.position, None)
+            else:
+                doubtful = True
+        self.row = row
+        if doubtful:
+            self._host.reread(self)
+        self.announce()
+        self._host.group_changed(self)
+
+    def _last_sequence(self) -> int:
+        return self.settled[-1].sequence if self.settled else 0
+
+    # -- cancelling ---------------------------------------------------------------------------
+
+    def apply_close(self, row: GroupRow) -> None:
+        """Act on a close that is durable: one idempotent cancel per child that runs here."""
+        self.row = row
+        if row.closed and row.effective == Disposition.CANCEL:
+            for position in sorted(self.running):
+                self.running[position].context.cancel()

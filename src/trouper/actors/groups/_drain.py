@@ -1,0 +1,160 @@
+"""The drain: finishes groups where nobody can come back (ruling 4).
+
+It acts on groups that were closed durably, or that somebody names. It applies the declared or
+narrowed disposition and invents nothing: under ``cancel`` it claims each unsettled child and
+journals it cancelled without running it, under ``run_to_completion`` it runs it. It claims before
+it cancels, so that a late owner meets the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ...errors import CorruptGroup, DrainDeferred, GroupShapeError
+from . import _ledger as ledger
+from ._envelope import EffectEnvelope
+from ._outcome import Cancelled, encode_outcome
+from ._policy import Disposition
+from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, children_prefix, group_key
+
+if TYPE_CHECKING:
+    from ._host import EffectHost
+    from ._runner import Runner
+
+
+class ChildState(StrEnum):
+    """What a drain pass found or made of one child."""
+
+    SETTLED = "settled"
+    CONTESTED = "contested"
+    LEASE_LIVE = "lease_live"
+    CANCELLED = "cancelled"
+    NO_EXECUTOR = "no_executor"
+    INTERRUPTED = "interrupted"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildReport:
+    """One child after a pass. ``expires`` is the end of a live foreign lease (trio time)."""
+
+    position: int
+    replay_key: str
+    state: ChildState
+    expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainReport:
+    """What is left of a group after a pass: only children that are not settled are listed."""
+
+    key: str
+    children: tuple[ChildReport, ...]
+    settled: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether nothing is left."""
+        return not self.children
+
+
+class GroupDrain:
+    """Finishes the groups of one host's store, one pass at a time."""
+
+    def __init__(self, host: EffectHost) -> None:
+        self._host = host
+        self._stopped = False
+        self.on_cancelled: Callable[[EffectEnvelope], None] = lambda envelope: None
+
+    def qualifying(self) -> list[str]:
+        """Return the keys of groups that qualify: closed durably, with unsettled children."""
+        host = self._host
+        rows = (row for _, row in host.store.scan(GROUP_TABLE, b"G", GroupRow))
+        return sorted(row.key for row in rows if row.closed and row.counter < row.children)
+
+    def stop(self) -> None:
+        """Start no further pass."""
+        self._stopped = True
+
+    async def run(self, key: str) -> DrainReport:
+        """Make one pass over a group.
+
+        Raises:
+            GroupShapeError: the journal does not hold the group.
+            DrainDeferred: this host still works on it; retry later.
+        """
+        host = self._host
+        row = host.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        if row is None:
+            raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+        actor = host.in_memory(key)
+        if actor is not None and actor.running:
+            raise DrainDeferred(
+                f"this host still runs {len(actor.running)} children of group {key!r}; retry later",
+                key=key,
+            )
+        if self._stopped or not host.supports_groups:
+            return self._report(key, {}, ChildState.NO_EXECUTOR)
+        try:
+            if row.effective == Disposition.CANCEL:
+                return await self._cancel(key)
+            return await self._run(key)
+        except CorruptGroup:
+            return self._report(key, {}, ChildState.CORRUPT)
+
+    async def _cancel(self, key: str) -> DrainReport:
+        host = self._host
+        lease, now, outcome = host.lease(), host.now(), encode_outcome(Cancelled())
+        opened, _ = await host.store.commit(
+            lambda tx: ledger.cancel_unsettled(tx, key, lease, outcome, now)
+        )
+        for position in opened.claimed:
+            self.on_cancelled(EffectEnvelope.decoded(opened.children[position].envelope))
+        actor = host.in_memory(key)
+        if actor is not None:
+            host.reread(actor)
+            actor.announce()
+            host.group_changed(actor)
+        return self._report(key, {}, ChildState.LEASE_LIVE)
+
+    async def _run(self, key: str) -> DrainReport:
+        host = self._host
+        runners: dict[int, Runner] = {}
+        for _, child in host.store.scan(CHILD_TABLE, children_prefix(key), ChildRow):
+            runner = None if child.settled else host.resolve(EffectEnvelope.decoded(child.envelope))
+            if runner is not None:
+                runners[child.position] = runner
+        lease, runnable = host.lease(), frozenset(runners)
+        opened = await host.store.commit(
+            lambda tx: ledger.claim_unsettled(tx, key, lease, runnable)
+        )
+        actor = host.adopt(opened, runners)
+        while any(position in actor.running for position in opened.claimed):
+            await actor.changed()
+        left = {
+            p: ChildState.NO_EXECUTOR if p not in runners else ChildState.INTERRUPTED
+            for p in range(opened.row.children)
+            if p not in runners or p in opened.claimed
+        }
+        return self._report(key, left, ChildState.LEASE_LIVE)
+
+    def _report(
+        self, key: str, states: dict[int, ChildState], otherwise: ChildState
+    ) -> DrainReport:
+        children = [
+            c for _, c in self._host.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)
+        ]
+        left = tuple(
+            ChildReport(
+                child.position,
+                child.replay_key,
+                state := states.get(child.position, otherwise),
+                child.expires if state is ChildState.LEASE_LIVE else None,
+            )
+            for child in children
+            if not child.settled
+        )
+        return DrainReport(key, left, len(children) - len(left))

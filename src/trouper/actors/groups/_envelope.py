@@ -1,0 +1,160 @@
+"""Envelopes: one unit of outside work as data, and its fingerprint.
+
+Absent membership is absent from the encoding, so the canonical bytes of an ungrouped envelope, and
+with them its fingerprint, never change because groups exist (golden values in the tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import ReplayMismatch, ValueRefused
+from ...store import canonical, decode, encode, fingerprint
+from ._policy import Disposition, WakePolicy, read_word
+
+FINGERPRINT_DOMAIN = "envelope/1"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembership:
+    """Which group a child belongs to, and the words of that group."""
+
+    group: str
+    position: int
+    wake: WakePolicy
+    disposition: Disposition
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the persisted form."""
+        return {
+            "disposition": str(self.disposition),
+            "group": self.group,
+            "position": self.position,
+            "wake": str(self.wake),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GroupMembership:
+        """Read the persisted form; missing fields and unknown words are refused by name."""
+        return cls(
+            _field(data, "group", str),
+            _field(data, "position", int),
+            read_word(WakePolicy, _field(data, "wake", str)),
+            read_word(Disposition, _field(data, "disposition", str)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EffectEnvelope:
+    """What to run, with which arguments, under which identity.
+
+    ``kind`` picks the runner kind (effect, timer, activation, guest), ``name`` the code in it;
+    ``arguments`` is the canonical encoding of ``[args, kwargs]``.
+    """
+
+    kind: str
+    name: str
+    arguments: bytes
+    scope: str
+    replay_key: str
+    membership: GroupMembership | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("kind", "name", "scope", "replay_key"):
+            if not getattr(self, field):
+                raise ValueRefused(
+                    f"an envelope needs a {field}; it is empty", path=field, reason="blank"
+                )
+
+    @classmethod
+    def make(
+        cls, kind: str, name: str, args: list[Any], kwargs: dict[str, Any], scope: str, key: str
+    ) -> EffectEnvelope:
+        """Build an envelope; raises `ValueRefused` naming the place in the arguments."""
+        return cls(kind, name, canonical([args, kwargs]), scope, key)
+
+    def call(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return fresh copies of the arguments."""
+        args, kwargs = decode(self.arguments)
+        return args, kwargs
+
+    def in_group(self, membership: GroupMembership) -> EffectEnvelope:
+        """Return this envelope as a child of that group."""
+        return replace(self, membership=membership)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the persisted form."""
+        data: dict[str, Any] = {
+            "arguments": self.arguments,
+            "kind": self.kind,
+            "name": self.name,
+            "replay_key": self.replay_key,
+            "scope": self.scope,
+        }
+        if self.membership is not None:
+            data["membership"] = self.membership.to_dict()
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EffectEnvelope:
+        """Read the persisted form; it passes the constructor's checks again."""
+        membership = data.get("membership")
+        return cls(
+            _field(data, "kind", str),
+            _field(data, "name", str),
+            _field(data, "arguments", bytes),
+            _field(data, "scope", str),
+            _field(data, "replay_key", str),
+            None if membership is None else GroupMembership.from_dict(membership),
+        )
+
+    def encoded(self) -> bytes:
+        """Return the stored bytes."""
+        return encode(self.to_dict())
+
+    @classmethod
+    def decoded(cls, data: bytes) -> EffectEnvelope:
+        """Read the stored bytes."""
+        return cls.from_dict(decode(data))
+
+    def fingerprint(self) -> bytes:
+        """Return the SHA-256 identity of the whole envelope, membership included when present."""
+        return fingerprint(FINGERPRINT_DOMAIN, self.to_dict())
+
+
+def require_same(recorded: EffectEnvelope, offered: EffectEnvelope, where: str) -> None:
+    """Raise `ReplayMismatch` naming the first field in which a replay drifted from its record."""
+    if recorded == offered:
+        return
+    old, new = _flat(recorded), _flat(offered)
+    for field in sorted(old.keys() | new.keys()):
+        if old.get(field) != new.get(field):
+            raise ReplayMismatch(
+                f"{where}: the journal holds {field} = {old.get(field)!r}, the code now offers "
+                f"{new.get(field)!r}; restore the recorded code, or start under a new key",
+                step=where,
+                field=field,
+                recorded=old.get(field),
+                offered=new.get(field),
+            )
+
+
+def _flat(envelope: EffectEnvelope) -> dict[str, Any]:
+    data = envelope.to_dict()
+    membership = data.pop("membership", {})
+    args, kwargs = envelope.call()
+    data["arguments"] = [args, kwargs]
+    return data | {f"membership.{name}": value for name, value in membership.items()}
+
+
+def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = data.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueRefused(
+            f"field {name!r} must be {kind.__name__}, it is {value!r:.80}",
+            path=name,
+            reason="missing or of another type",
+        )
+    return value

@@ -1,0 +1,487 @@
+"""The effect host: opens groups, runs their children in its own nursery, serves ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import trio
+
+from ..._ids import Incarnation
+from ...errors import (
+    CursorOutOfRange,
+    EffectGroupsUnsupported,
+    GroupShapeError,
+    HandleBusy,
+    HandleClosed,
+    MembershipDropped,
+    NoExecutor,
+    TrouperError,
+)
+from ...mailbox import Dispatcher
+from ...store import Store, Tx
+from . import _ledger as ledger
+from ._actor import GroupActor, RunningChild
+from ._drain import GroupDrain
+from ._envelope import EffectEnvelope
+from ._group import EffectGroup
+from ._handle import GroupHandle, Settlement
+from ._outcome import Outcome, encode_outcome
+from ._policy import Disposition
+from ._roster import roster_of
+from ._rows import (
+    CHILD_TABLE,
+    GROUP_TABLE,
+    ChildRow,
+    GroupRow,
+    children_prefix,
+    group_key,
+)
+from ._rules import Lease
+from ._runner import EffectContext, Runner, RunnerResolver, attempt
+
+LEASE = 30.0
+
+
+class EffectHostBase:
+    """A host without groups: refuses every group method alike, and journals nothing."""
+
+    @property
+    def supports_groups(self) -> bool:
+        """Tell whether a runner resolver is registered; nothing else decides it."""
+        return False
+
+    async def open_group(self, group: EffectGroup, *, consumed: int = 0) -> GroupHandle:
+        """Refuse."""
+        raise self._unsupported("open")
+
+    async def next_settlement(self, handle: GroupHandle) -> Settlement:
+        """Refuse."""
+        raise self._unsupported("next")
+
+    async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
+        """Refuse."""
+        raise self._unsupported("close")
+
+    def _unsupported(self, verb: str) -> EffectGroupsUnsupported:
+        return EffectGroupsUnsupported(
+            f"{verb} refused: no runner resolver is registered on this host; register one first",
+            verb=verb,
+        )
+
+
+class Clock(Protocol):
+    """Tells the time of journaled facts: UTC seconds, running with trio's clock."""
+
+    def now(self) -> float:
+        """Return the time."""
+        ...
+
+
+class EffectHost(EffectHostBase):
+    """One implementation for both embedded tiers; what it keeps is its store's business.
+
+    Owned by whoever gave it the nursery; `close` ends every running child without a terminal
+    (shutdown is not cancellation, ruling 14) and only then declares this incarnation dead.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        nursery: trio.Nursery,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+        *,
+        lease: float = LEASE,
+    ) -> None:
+        self.store = store
+        self.dispatcher = dispatcher
+        self.fail = fail
+        self.owner: Incarnation = store.next_owner()
+        self.fences_moved = 0  # writer: group actors
+        self._nursery = nursery
+        self._clock = clock
+        self._lease = lease
+        self._resolver: RunnerResolver | None = None
+        self._groups: dict[str, GroupActor] = {}  # writer: adopt, reread, forget_settled
+        self._busy: set[int] = set()  # handles somebody waits on
+        self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
+        self._running = 0  # children between dispatch and their last step
+        self._idle = trio.Event()
+        self._closing = False
+        self._drain = GroupDrain(self)
+        self._roster = roster_of(store)
+        self._roster.join(self)
+        nursery.start_soon(self._renew_claims, name=f"claims of host {tuple(self.owner)}")
+
+    # -- wiring -------------------------------------------------------------------------------
+
+    def register(self, resolver: RunnerResolver) -> None:
+        """Register the one way from an envelope to a runner. A second one is refused."""
+        if self._resolver is not None:
+            raise TrouperError(
+                "a runner resolver is registered on this host; compose your kinds into one before "
+                "you register it"
+            )
+        self._resolver = resolver
+
+    @property
+    def supports_groups(self) -> bool:
+        """Tell whether a runner resolver is registered; nothing else decides it."""
+        return self._resolver is not None
+
+    def resolve(self, envelope: EffectEnvelope) -> Runner | None:
+        """Ask the resolver for a fresh, single-use runner; None is a routing fact."""
+        return None if self._resolver is None else self._resolver(envelope)
+
+    def now(self) -> float:
+        """Return the time of journaled facts (UTC, seconds)."""
+        return self._clock.now()
+
+    def lease(self) -> Lease:
+        """Return the claim terms of this moment."""
+        now = trio.current_time()
+        return Lease(self.owner, now, now + self._lease, self._roster.is_dead)
+
+    # -- the contract -------------------------------------------------------------------------
+
+    async def execute(self, envelope: EffectEnvelope) -> Outcome:
+        """Run one ungrouped envelope here and now; nothing is journaled for it."""
+        if envelope.membership is not None:
+            raise MembershipDropped(
+                f"envelope {envelope.replay_key!r} belongs to group "
+                f"{envelope.membership.group!r}; open the group instead of executing its child",
+                key=envelope.membership.group,
+            )
+        runner = self.resolve(envelope)
+        if runner is None:
+            raise no_executor(envelope)
+        outcome = await attempt(runner, EffectContext(envelope.replay_key, 1))
+        if outcome is None:
+            raise TrouperError(f"{envelope.replay_key!r} was interrupted")
+        return outcome
+
+    async def open_group(self, group: EffectGroup, *, consumed: int = 0) -> GroupHandle:
+        """Open or reopen a group; returns when it is durable, not when a child settles.
+
+        Raises:
+            EffectGroupsUnsupported: no resolver is registered.
+            GroupShapeError: another shape than recorded, or a first open with a child that nothing
+                here can run (then nothing is journaled, and the second try is the same refusal).
+            ReplayMismatch: a child drifted.
+        """
+        if not self.supports_groups:
+            raise self._unsupported("open")
+        GroupHandle(group.key, len(group.children), consumed)
+        runners = self.resolve_for_open(group)
+        opened = await self.store.commit(self.opening(group, runners))
+        self.adopt(opened, runners)
+        return GroupHandle(group.key, len(group.children), consumed, opened.row.closes)
+
+    async def next_settlement(self, handle: GroupHandle) -> Settlement:
+        """Return the settlement of rank ``handle.consumed + 1``, waiting for it if need be.
+
+        Only the return advances the handle: cancelling the wait leaves cursor and rank untouched.
+
+        Raises:
+            HandleClosed: the group was closed after this handle was made.
+            CursorOutOfRange: every child has been consumed.
+            HandleBusy: another task waits on this handle.
+        """
+        if not self.supports_groups:
+            raise self._unsupported("next")
+        if handle.exhausted:
+            raise CursorOutOfRange(
+                f"all {handle.children} children of group {handle.key!r} are consumed",
+                key=handle.key,
+                consumed=handle.consumed,
+                children=handle.children,
+            )
+        if id(handle) in self._busy:
+            raise HandleBusy(
+                f"another task waits on this handle of group {handle.key!r}; make one per task",
+                key=handle.key,
+            )
+        self._busy.add(id(handle))
+        try:
+            await trio.lowlevel.checkpoint()
+            actor = self.group(handle.key)
+            if actor.row.children != handle.children:
+                raise CursorOutOfRange(
+                    f"the handle counts {handle.children} children, group {handle.key!r} has "
+                    f"{actor.row.children}",
+                    key=handle.key,
+                )
+            while True:
+                self._require_open(actor, handle)
+                if len(actor.settled) > handle.consumed:
+                    settlement = actor.settlement(handle.consumed + 1)
+                    handle.consumed += 1
+                    return settlement
+                await actor.changed()
+        finally:
+            self._busy.discard(id(handle))
+
+    async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
+        """End the caller's interest durably; idempotent, may only narrow.
+
+        Returns once one cancel per unsettled child is durably issued, never after their teardown.
+
+        Raises:
+            GroupShapeError: the close would widen ``cancel`` to ``run_to_completion``.
+        """
+        if not self.supports_groups:
+            raise self._unsupported("close")
+        key, seen = handle.key, handle.closes
+        row = await self.store.commit(lambda tx: ledger.close_group(tx, key, seen, disposition))
+        if row is not None:
+            self.closed(row)
+
+    def drain(self) -> GroupDrain:
+        """Return the drain: it exists on an unwired host too, and reports every child there."""
+        return self._drain
+
+    # -- parts that compose into other writers' units --------------------------------------------
+
+    def resolve_for_open(self, group: EffectGroup) -> dict[int, Runner]:
+        """Find runners for what an open would dispatch.
+
+        Raises:
+            GroupShapeError: a first open meets a child that nothing here can run.
+        """
+        row = self.store.get(GROUP_TABLE, group_key(group.key), GroupRow)
+        pending = None if row is None else self._dispatchable(row)
+        runners: dict[int, Runner] = {}
+        for position, child in enumerate(group.children):
+            if pending is not None and position not in pending:
+                continue
+            runner = self.resolve(child)
+            if runner is not None:
+                runners[position] = runner
+            elif row is None:
+                raise GroupShapeError(
+                    f"child {position} ({child.replay_key!r}) of group {group.key!r}: nothing here "
+                    f"runs {child.kind} {child.name!r}; register it, nothing was journaled",
+                    key=group.key,
+                    position=position,
+                    replay_key=child.replay_key,
+                    field="runner",
+                )
+        return runners
+
+    def _dispatchable(self, row: GroupRow) -> frozenset[int]:
+        if row.closed:
+            return frozenset()
+        running = self._groups[row.key].running if row.key in self._groups else {}
+        children = self.store.scan(CHILD_TABLE, children_prefix(row.key), ChildRow)
+        return frozenset(
+            c.position for _, c in children if not c.settled and c.position not in running
+        )
+
+    def opening(
+        self, group: EffectGroup, runners: Mapping[int, Runner]
+    ) -> Callable[[Tx], ledger.Opened]:
+        """Return the unit of an open, to run alone or inside another writer's unit."""
+        lease, now = self.lease(), self.now()
+        dues = [due_of(child, now) for child in group.children]
+        positions = frozenset(runners)
+        return lambda tx: ledger.open_group(tx, group, lease, dues, now, positions)
+
+    def adopt(self, opened: ledger.Opened, runners: Mapping[int, Runner]) -> GroupActor:
+        """Take over an open that is durable, and start what it claimed."""
+        actor = self._groups.get(opened.row.key)
+        if actor is None:
+            actor = self._groups[opened.row.key] = GroupActor(self, opened.row, opened.children)
+        else:
+            self.reread(actor)
+        for position in opened.claimed:
+            self._dispatch(actor, opened.children[position], runners[position])
+        if opened.claimed:
+            self._roster.tell_peers(self, actor.key)
+        return actor
+
+    def closed(self, row: GroupRow) -> None:
+        """Act on a close that is durable."""
+        actor = self._groups.get(row.key)
+        if actor is not None:
+            actor.apply_close(row)
+            actor.announce()
+            self.forget_settled(actor)
+        self._roster.tell_peers(self, row.key)
+
+    # -- groups in memory -----------------------------------------------------------------------
+
+    def group(self, key: str) -> GroupActor:
+        """Return the group's actor, reading it from the journal when it is not in memory."""
+        actor = self._groups.get(key)
+        if actor is None:
+            row, children = self._read(key)
+            actor = self._groups[key] = GroupActor(self, row, children)
+        return actor
+
+    def in_memory(self, key: str) -> GroupActor | None:
+        """Return the group's actor if it is in memory."""
+        return self._groups.get(key)
+
+    def reread(self, actor: GroupActor) -> None:
+        """Take the journal's word for a group."""
+        actor.view(*self._read(actor.key))
+
+    def _read(self, key: str) -> tuple[GroupRow, Sequence[ChildRow]]:
+        row = self.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        if row is None:
+            raise GroupShapeError(f"group {key!r} is not in the journal; open it first", key=key)
+        return row, [c for _, c in self.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)]
+
+    def noticed(self, key: str) -> None:
+        """Read a group again: another host on this store changed it."""
+        actor = self._groups.get(key)
+        if actor is not None:
+            self.reread(actor)
+            actor.apply_close(actor.row)
+            actor.announce()
+
+    def group_changed(self, actor: GroupActor) -> None:
+        """Spread the news of new ranks, and drop the group from memory once nobody needs it."""
+        self._roster.tell_peers(self, actor.key)
+        self.forget_settled(actor)
+
+    def forget_settled(self, actor: GroupActor) -> None:
+        """Drop a group that is closed and settled from memory; its rows stay."""
+        idle = not actor.unsettled and not actor.running and not actor.watchers
+        if idle and actor.row.closed and not actor.in_flight:
+            self._groups.pop(actor.key, None)
+
+    # -- children -------------------------------------------------------------------------------
+
+    def _dispatch(self, actor: GroupActor, row: ChildRow, runner: Runner) -> None:
+        context = EffectContext(row.replay_key, row.attempt, row.due)
+        child = RunningChild(row.position, ledger.held(row), context)
+        actor.running[row.position] = child
+        self.attempt(runner, context, lambda outcome: self._child_over(actor, child, outcome))
+
+    def _child_over(self, actor: GroupActor, child: RunningChild, outcome: Outcome | None) -> None:
+        if outcome is None:
+            actor.gave_up(child)
+        else:
+            actor.arrived(child, encode_outcome(outcome))
+
+    def attempt(
+        self, runner: Runner, context: EffectContext, over: Callable[[Outcome | None], None]
+    ) -> None:
+        """Run one attempt in this host's nursery and hand its outcome to ``over``.
+
+        None means that it ended without a terminal: interrupted, or stuck. A closing host starts
+        nothing.
+        """
+        if self._closing:
+            context.interrupt()
+        self.start(self._attempt, runner, context, over, name=context.key)
+
+    async def _attempt(
+        self, runner: Runner, context: EffectContext, over: Callable[[Outcome | None], None]
+    ) -> None:
+        self._attempts[context] = runner.releasable
+        try:
+            outcome = None if self._closing else await attempt(runner, context)
+        finally:
+            del self._attempts[context]
+        over(outcome)
+
+    def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
+        """Start a task of this host; `close` waits for all of them."""
+        self._running += 1
+        self._nursery.start_soon(self._tracked, fn, args, name=name)
+
+    async def _tracked(self, fn: Callable[..., Awaitable[None]], args: Sequence[object]) -> None:
+        try:
+            await fn(*args)
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self.fail(error)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _renew_claims(self) -> None:
+        # Renewed at a third of the lease, all runners in one unit: silence for a whole lease then
+        # means trouble, and still proves nothing about the old runner.
+        while True:
+            await trio.sleep(self._lease / 3)
+            held = [
+                (actor.key, child.position, child.held)
+                for actor in self._groups.values()
+                for child in actor.running.values()
+            ]
+            if not held:
+                continue
+            expires = trio.current_time() + self._lease
+            lost = await self.store.commit(lambda tx: ledger.renew_all(tx, held, expires))  # noqa:
+            B023 for key, position in lost:
+                actor = self._groups.get(key)
+                child = actor.running.get(position) if actor else None
+                if actor is not None and child is not None and position in actor.unsettled:
+                    child.context.interrupt()
+
+    # -- end ------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> int:
+        """Return how many children and other tasks of this host run now."""
+        return self._running
+
+    async def close(self, grace: float) -> None:
+        """Give running children ``grace`` seconds, then end them without a terminal.
+
+        Returns when the last one has ended; only then are this incarnation's claims free.
+        """
+        self._closing = True
+        self._drain.stop()
+        with trio.CancelScope(shield=True):
+            self._interrupt(only_releasable=True)
+            with trio.move_on_after(grace):
+                await self._all_ended()
+            self._interrupt(only_releasable=False)
+            await self._all_ended()
+            while any(actor.pending for actor in self._groups.values()):
+                await self.store.commit(lambda tx: None)  # each round lets one flush pass
+        self._roster.leave(self)
+
+    def _interrupt(self, *, only_releasable: bool) -> None:
+        for context, releasable in list(self._attempts.items()):
+            if releasable or not only_releasable:
+                context.interrupt()
+
+    async def _all_ended(self) -> None:
+        while self._running:
+            self._idle = trio.Event()
+            await self._idle.wait()
+
+    def _require_open(self, actor: GroupActor, handle: GroupHandle) -> None:
+        if handle.closes < actor.row.closes:
+            raise HandleClosed(
+                f"group {handle.key!r} was closed after this handle was made; reopen it with "
+                f"open_group(group, consumed={handle.consumed})",
+                key=handle.key,
+                consumed=handle.consumed,
+            )
+
+
+def no_executor(envelope: EffectEnvelope) -> NoExecutor:
+    """Build the error for an envelope that nothing here can run."""
+    return NoExecutor(
+        f"nothing here runs {envelope.kind} {envelope.name!r} ({envelope.replay_key!r}); import or "
+        "list it in open_system",
+        replay_key=envelope.replay_key,
+    )
+
+
+def due_of(envelope: EffectEnvelope, now: float) -> float:
+    """Return the due instant that a timer journals at its open (UTC); 0 for anything else."""
+    if envelope.kind != "timer":
+        return 0.0
+    (seconds,), _ = envelope.call()
+    return now + float(seconds)

@@ -1,0 +1,193 @@
+"""Units: the group's rules run on the journal's rows, each in one transaction.
+
+Every function takes a `Tx` and may run more than once, so none has an effect besides its writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import CorruptGroup, FenceMoved, GroupShapeError
+from ...store import Tx
+from ._group import EffectGroup
+from ._policy import Disposition
+from ._rows import (
+    CHILD_TABLE,
+    GROUP_TABLE,
+    SETTLE_TABLE,
+    ChildRow,
+    GroupRow,
+    SettleRow,
+    child_key,
+    children_prefix,
+    group_key,
+    settle_key,
+)
+from ._rules import Claim, Lease, claim, close, finalise, new_rows, renew, require_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What an open found or made: the group, its children, and which of them we claimed in it."""
+
+    row: GroupRow
+    children: tuple[ChildRow, ...]
+    claimed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A child's end on its way to the journal, stamped with the tick in which it came."""
+
+    tick: int
+    position: int
+    held: Claim
+    outcome: bytes
+
+
+def load(tx: Tx, key: str) -> tuple[GroupRow, tuple[ChildRow, ...]] | None:
+    """Read a group and its children, or None when the journal does not hold it."""
+    row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
+    if row is None:
+        return None
+    if row.key != key:
+        raise CorruptGroup(f"groups {row.key!r} and {key!r} share one row key", key=key)
+    children = tuple(c for _, c in tx.scan(CHILD_TABLE, children_prefix(key), ChildRow))
+    if len(children) != row.children:
+        raise CorruptGroup(
+            f"group {key!r} has {row.children} children, {len(children)} rows were found", key=key
+        )
+    return row, children
+
+
+def open_group(
+    tx: Tx,
+    group: EffectGroup,
+    lease: Lease,
+    dues: Sequence[float],
+    now: float,
+    runnable: frozenset[int],
+) -> Opened:
+    """Open or reopen: write group and child rows in one transaction, or compare with what is there.
+
+    What is free, unsettled and ``runnable`` here is claimed in the same transaction; a crash leaves
+    the claim of a dead incarnation, which is free (ADR 0003). A closed group dispatches nothing
+    (ruling 5), so nothing of it is claimed.
+    """
+    found = load(tx, group.key)
+    if found is None:
+        row, rows = new_rows(group, now, dues)
+        tx.put(GROUP_TABLE, group_key(group.key), row)
+        children: Sequence[ChildRow] = rows
+    else:
+        row, children = found
+        require_shape(row, children, group)
+        if row.closed:
+            return Opened(row, tuple(children), ())
+    return _claim_free(tx, row, children, lease, runnable, write_all=found is None)
+
+
+def claim_unsettled(tx: Tx, key: str, lease: Lease, runnable: frozenset[int]) -> Opened:
+    """Claim what is free and unsettled, whoever opened the group: the drain's first move."""
+    found = load(tx, key)
+    if found is None:
+        raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+    row, children = found
+    return _claim_free(tx, row, children, lease, runnable, write_all=False)
+
+
+def cancel_unsettled(
+    tx: Tx, key: str, lease: Lease, outcome: bytes, now: float
+) -> tuple[Opened, list[ChildRow | FenceMoved]]:
+    """Claim what is free and unsettled and rank it as cancelled, without running it (ruling 4)."""
+    found = load(tx, key)
+    if found is None:
+        raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+    everyone = frozenset(range(found[0].children))
+    opened = claim_unsettled(tx, key, lease, everyone)
+    arrivals = [
+        Arrival(0, position, held(opened.children[position]), outcome)
+        for position in opened.claimed
+    ]
+    _, ends = finalise_all(tx, key, arrivals, now)
+    return opened, ends
+
+
+def held(child: ChildRow) -> Claim:
+    """Return the claim that a child's row carries."""
+    return Claim(child.owner, child.token)
+
+
+def _claim_free(
+    tx: Tx,
+    row: GroupRow,
+    children: Sequence[ChildRow],
+    lease: Lease,
+    runnable: frozenset[int],
+    *,
+    write_all: bool,
+) -> Opened:
+    after: list[ChildRow] = []
+    claimed: list[int] = []
+    for child in children:
+        ours = claim(child, lease) if child.position in runnable else None
+        if ours is not None:
+            claimed.append(child.position)
+        if ours is not None or write_all:
+            tx.put(CHILD_TABLE, child_key(row.key, child.position), ours or child)
+        after.append(ours or child)
+    return Opened(row, tuple(after), tuple(claimed))
+
+
+def finalise_all(
+    tx: Tx, key: str, arrivals: Sequence[Arrival], now: float
+) -> tuple[GroupRow, list[ChildRow | FenceMoved]]:
+    """Rank arrivals in the given order. One that meets a moved fence uses up no rank."""
+    row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
+    if row is None:
+        raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+    ends: list[ChildRow | FenceMoved] = []
+    for arrival in arrivals:
+        child = tx.get(CHILD_TABLE, child_key(key, arrival.position), ChildRow)
+        if child is None:
+            raise CorruptGroup(f"group {key!r} has no row for child {arrival.position}", key=key)
+        try:
+            row, child = finalise(row, child, arrival.held, arrival.outcome, now)
+        except FenceMoved as moved:
+            ends.append(moved)
+            continue
+        place = settle_key(key, child.sequence)
+        if tx.get(SETTLE_TABLE, place, SettleRow) is not None:
+            raise CorruptGroup(f"sequence {child.sequence} of group {key!r} is taken", key=key)
+        tx.put(CHILD_TABLE, child_key(key, child.position), child)
+        tx.put(SETTLE_TABLE, place, SettleRow(key, child.sequence, child.position))
+        ends.append(child)
+    tx.put(GROUP_TABLE, group_key(key), row)
+    return row, ends
+
+
+def close_group(tx: Tx, key: str, closes_seen: int, asked: Disposition) -> GroupRow | None:
+    """Close durably; an unknown key is fine, since a replayed frame closes again."""
+    row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
+    if row is None:
+        return None
+    after = close(row, closes_seen, asked)
+    if after != row:
+        tx.put(GROUP_TABLE, group_key(key), after)
+    return after
+
+
+def renew_all(
+    tx: Tx, held: Sequence[tuple[str, int, Claim]], expires: float
+) -> list[tuple[str, int]]:
+    """Extend the claims of running children; return those that were lost."""
+    lost: list[tuple[str, int]] = []
+    for key, position, mine in held:
+        child = tx.get(CHILD_TABLE, child_key(key, position), ChildRow)
+        after = None if child is None else renew(child, mine, expires)
+        if after is None:
+            lost.append((key, position))
+        else:
+            tx.put(CHILD_TABLE, child_key(key, position), after)
+    return lost

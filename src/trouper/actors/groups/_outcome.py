@@ -1,0 +1,127 @@
+"""Outcomes: what a journaled effect came to, and how an error travels through a journal.
+
+Live equals replay (ruling 13): what a step hands to the code is always decoded from the bytes that
+were journaled, on the first run too. Errors of registered types - every `TrouperError`, a user's
+subclass of `Reject` included - come back as themselves, any other as `EffectFailed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ...errors import EffectFailed, OutcomeUnknown, TrouperError, ValueRefused, durable_name
+from ...store import decode, encode
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """An error as data: the durable name of its type, its message, its facts."""
+
+    name: str
+    message: str
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, error: BaseException) -> ErrorRecord:
+        """Describe an error. Single-element groups are unwrapped; the cause is what people need."""
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, TrouperError):
+            return cls(error.record_name, str(error), _plain(error.facts))
+        return cls(
+            EffectFailed.record_name,
+            f"{type(error).__name__}: {error}",
+            {"type": durable_name(type(error)), "text": str(error)},
+        )
+
+    def revive(self) -> TrouperError:
+        """Build the error again; as `EffectFailed` where this program has no such type."""
+        kind = TrouperError.named(self.name)
+        if kind is None:
+            return EffectFailed(self.message, type=self.name, text=self.message)
+        return kind.revive(self.message, self.facts)
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """Keep the facts that a journal can carry; of the others it carries the text."""
+    kept: dict[str, Any] = {}
+    for name, value in facts.items():
+        try:
+            kept[name] = decode(encode(value))
+        except ValueRefused:
+            kept[name] = repr(value)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The effect gave this value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The effect raised. ``unknown`` says that only the answer was lost: it may have happened."""
+
+    error: ErrorRecord
+    unknown: bool = False
+
+    def exception(self) -> TrouperError:
+        """Build the exception that a waiter gets."""
+        return self.error.revive()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A journaled cancel ended it. Never the result of a shutdown (ruling 14)."""
+
+
+Outcome: TypeAlias = Completed | Failed | Cancelled
+
+
+def timed_out(name: str, key: str, timeout: float) -> Failed:
+    """Build the outcome of an effect whose last attempt ran out of time (ruling 7)."""
+    return Failed(
+        ErrorRecord.of(
+            OutcomeUnknown(
+                f"effect {name} did not answer within {timeout} s: outcome unknown; re-read what it
+                " f"changes, or retry under the same key {key!r}, never under a new one", key=key,
+            )
+        ),
+        unknown=True,
+    )
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """Encode an outcome for the journal.
+
+    A value that the journal cannot carry makes the effect a failure that says so: it ran, and what
+    it gave cannot be handed on twice.
+    """
+    match outcome:
+        case Completed(value):
+            try:
+                return encode(["completed", value])
+            except ValueRefused as refused:
+                return encode_outcome(Failed(ErrorRecord.of(refused)))
+        case Failed(error, unknown):
+            return encode(["failed", error.name, error.message, error.facts, unknown])
+        case Cancelled():
+            return encode(["cancelled"])
+
+
+def decode_outcome(data: bytes) -> Outcome:
+    """Decode a journaled outcome."""
+    match decode(data):
+        case ["completed", value]:
+            return Completed(value)
+        case ["failed", str(name), str(message), dict(facts), bool(unknown)]:
+            return Failed(ErrorRecord(name, message, facts), unknown)
+        case ["cancelled"]:
+            return Cancelled()
+        case other:
+            raise ValueRefused(
+                f"not a journaled outcome: {other!r:.80}", path="$", reason="unknown outcome"
+            )

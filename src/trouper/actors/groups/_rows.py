@@ -1,0 +1,108 @@
+"""The rows of a group in the journal. The group's actor is their one writer, through units.
+
+`GroupRow` (table ``group``): shape fence, declared and effective disposition, close count and the
+counter that ranks come from. `ChildRow` (table ``record``): envelope, claim and terminal of one
+child. `SettleRow` (table ``settle``): the index from sequence to position, and the backstop that
+one sequence is given once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._ids import Incarnation
+from ...store import record, row_key
+
+GROUP_TABLE, CHILD_TABLE, SETTLE_TABLE = "group", "record", "settle"
+NOBODY = Incarnation(0, 0)
+
+
+@record("group", version=1)
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """Shape fence beside the counter: whoever allocates a rank sees the shape it belongs to."""
+
+    key: str
+    scope: str
+    children: int
+    wake: str
+    declared: str
+    effective: str
+    closes: int
+    counter: int
+    opened_at: float
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether the caller's interest ended durably."""
+        return self.closes > 0
+
+
+@record("child", version=1)
+@dataclass(frozen=True, slots=True)
+class ChildRow:
+    """One child. ``sequence`` 0 means unsettled; ``outcome`` is empty exactly then."""
+
+    group: str
+    position: int
+    replay_key: str
+    fingerprint: bytes
+    envelope: bytes
+    due: float
+    owner_epoch: int
+    owner_number: int
+    token: int
+    expires: float
+    sequence: int
+    outcome: bytes
+    settled_at: float
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether this child has its terminal."""
+        return self.sequence > 0
+
+    @property
+    def owner(self) -> Incarnation:
+        """Return who claimed it last."""
+        return Incarnation(self.owner_epoch, self.owner_number)
+
+    @property
+    def attempt(self) -> int:
+        """Return how often it was claimed; a crash resets nothing."""
+        return self.token
+
+
+@record("settle", version=1)
+@dataclass(frozen=True, slots=True)
+class SettleRow:
+    """Sequence -> position."""
+
+    group: str
+    sequence: int
+    position: int
+
+
+def group_key(key: str) -> bytes:
+    """Return the row key of a group."""
+    return row_key(b"G", key)
+
+
+def child_key(group: str, position: int) -> bytes:
+    """Return the row key of a child."""
+    return row_key(b"C", group, position.to_bytes(4, "big"))
+
+
+def children_prefix(group: str) -> bytes:
+    """Return the prefix under which all children of a group lie, in position order."""
+    return row_key(b"C", group)
+
+
+def settle_key(group: str, sequence: int) -> bytes:
+    """Return the row key of a sequence number."""
+    return row_key(b"S", group, sequence.to_bytes(8, "big"))
+
+
+def settle_prefix(group: str) -> bytes:
+    """Return the prefix under which all sequences of a group lie, in rank order."""
+    return row_key(b"S", group)

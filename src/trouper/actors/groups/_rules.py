@@ -1,0 +1,203 @@
+"""The rules of a group as pure functions on its rows: no store, no clock, no trio.
+
+Claim, finalise and close are decisions on what the journal holds *now*; the ledger runs them inside
+one unit, so a fence is decided by the store and never by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..._ids import Incarnation
+from ...errors import CorruptGroup, FenceMoved, GroupShapeError
+from ._envelope import EffectEnvelope, require_same
+from ._group import EffectGroup
+from ._policy import Disposition, narrow, read_word
+from ._rows import NOBODY, ChildRow, GroupRow
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The fence columns that a finalise must match: who claimed, with which token."""
+
+    owner: Incarnation
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who asks for claims, when, for how long, and which incarnations are known to be dead."""
+
+    owner: Incarnation
+    now: float
+    expires: float
+    is_dead: Callable[[Incarnation], bool]
+
+
+def new_rows(
+    group: EffectGroup, now: float, dues: Sequence[float]
+) -> tuple[GroupRow, list[ChildRow]]:
+    """Build the rows of a first open, every child unclaimed and unsettled."""
+    row = GroupRow(
+        key=group.key,
+        scope=group.scope,
+        children=len(group.children),
+        wake=str(group.wake),
+        declared=str(group.disposition),
+        effective=str(group.disposition),
+        closes=0,
+        counter=0,
+        opened_at=now,
+    )
+    children = [
+        ChildRow(
+            group=group.key,
+            position=position,
+            replay_key=child.replay_key,
+            fingerprint=child.fingerprint(),
+            envelope=child.encoded(),
+            due=due,
+            owner_epoch=NOBODY.epoch,
+            owner_number=NOBODY.number,
+            token=0,
+            expires=0.0,
+            sequence=0,
+            outcome=b"",
+            settled_at=0.0,
+        )
+        for position, (child, due) in enumerate(zip(group.children, dues, strict=True))
+    ]
+    return row, children
+
+
+def require_shape(row: GroupRow, children: Sequence[ChildRow], offered: EffectGroup) -> None:
+    """Refuse a reopen whose shape or children differ from the record, settled or not."""
+    for field, recorded, asked in (
+        ("children", row.children, len(offered.children)),
+        ("wake", row.wake, str(offered.wake)),
+        ("disposition", row.declared, str(offered.disposition)),
+        ("scope", row.scope, offered.scope),
+    ):
+        if recorded != asked:
+            raise GroupShapeError(
+                f"group {row.key!r} is recorded with {field} = {recorded}, it is reopened with "
+                f"{asked}; reopen it as it was opened, or use another key",
+                key=row.key,
+                field=field,
+                recorded=recorded,
+                offered=asked,
+            )
+    for child, envelope in zip(children, offered.children, strict=True):
+        require_same_child(child, envelope)
+
+
+def require_same_child(child: ChildRow, offered: EffectEnvelope) -> None:
+    """Refuse another replay key at a position, or another envelope under the same key."""
+    if child.replay_key != offered.replay_key:
+        raise GroupShapeError(
+            f"position {child.position} of group {child.group!r} is recorded under replay key "
+            f"{child.replay_key!r}, it is reopened with {offered.replay_key!r}",
+            key=child.group,
+            position=child.position,
+            replay_key=child.replay_key,
+            field="replay_key",
+            recorded=child.replay_key,
+            offered=offered.replay_key,
+        )
+    if child.fingerprint != offered.fingerprint():
+        require_same(
+            EffectEnvelope.decoded(child.envelope),
+            offered,
+            f"group {child.group!r}, position {child.position}",
+        )
+        raise CorruptGroup(
+            f"position {child.position} of group {child.group!r} holds an envelope that does not "
+            "match its own fingerprint",
+            key=child.group,
+        )
+
+
+def claim(child: ChildRow, lease: Lease) -> ChildRow | None:
+    """Claim an unsettled child, or None while a live owner holds it (ruling 6).
+
+    The claim of a dead incarnation is free at once, any other only when its time is up.
+    """
+    if child.settled:
+        return None
+    held = child.owner not in (NOBODY, lease.owner)
+    if held and not lease.is_dead(child.owner) and child.expires > lease.now:
+        return None
+    return replace(
+        child,
+        owner_epoch=lease.owner.epoch,
+        owner_number=lease.owner.number,
+        token=child.token + 1,
+        expires=lease.expires,
+    )
+
+
+def renew(child: ChildRow, held: Claim, expires: float) -> ChildRow | None:
+    """Extend a claim that still stands, or None when it was lost."""
+    if child.settled or (child.owner, child.token) != (held.owner, held.token):
+        return None
+    return replace(child, expires=expires)
+
+
+def finalise(
+    row: GroupRow, child: ChildRow, held: Claim, outcome: bytes, now: float
+) -> tuple[GroupRow, ChildRow]:
+    """Give a child its terminal and its rank, together.
+
+    Raises:
+        FenceMoved: the claim is not ours any more, or the child is settled. No number is used up.
+    """
+    if child.settled or (child.owner, child.token) != (held.owner, held.token):
+        state = "settled" if child.settled else f"owned by {tuple(child.owner)}"
+        raise FenceMoved(
+            f"child {child.position} ({child.replay_key!r}) of group {child.group!r} is {state}; "
+            "this result is not counted",
+            key=child.group,
+            position=child.position,
+            replay_key=child.replay_key,
+        )
+    sequence = row.counter + 1
+    return (
+        replace(row, counter=sequence),
+        replace(child, sequence=sequence, outcome=outcome, settled_at=now),
+    )
+
+
+def close(row: GroupRow, closes_seen: int, asked: Disposition) -> GroupRow:
+    """End the caller's interest: narrow, and count the close once per handle generation.
+
+    A replayed frame closes again with the handle it saved; that changes nothing more.
+    """
+    effective = narrow(read_word(Disposition, row.effective), asked, row.key)
+    closes = row.closes + 1 if closes_seen == row.closes else row.closes
+    return replace(row, effective=str(effective), closes=closes)
+
+
+def in_rank_order(row: GroupRow, children: Sequence[ChildRow]) -> list[ChildRow]:
+    """Return the settled children by rank: the k-th smallest recorded sequence is rank k.
+
+    Raises:
+        CorruptGroup: a terminal without a rank, a rank without a terminal, or one rank twice.
+    """
+    settled = sorted((c for c in children if c.settled), key=lambda child: child.sequence)
+    for child in children:
+        if child.settled != bool(child.outcome):
+            raise CorruptGroup(
+                f"child {child.position} of group {row.key!r} has a "
+                f"{'rank without a terminal' if child.settled else 'terminal without a rank'}; "
+                "restore the store from a backup",
+                key=row.key,
+                position=child.position,
+            )
+    sequences = [child.sequence for child in settled]
+    if len(set(sequences)) != len(sequences) or (sequences and sequences[-1] > row.counter):
+        raise CorruptGroup(
+            f"group {row.key!r} counts {row.counter} ranks, its children carry {sequences}",
+            key=row.key,
+        )
+    return settled

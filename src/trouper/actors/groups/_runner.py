@@ -1,0 +1,96 @@
+"""Runners: the one and only way from an envelope to code that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import trio
+
+from ._envelope import EffectEnvelope
+from ._outcome import Cancelled, Completed, ErrorRecord, Failed, Outcome
+
+
+class EffectContext:
+    """What an effect may ask about the attempt it is.
+
+    ``key`` is the idempotency key to hand to the outside world, the same in every attempt;
+    ``attempt`` counts from 1 and survives crashes; ``due`` is the journaled instant of a timer
+    (UTC).
+    """
+
+    __slots__ = ("_cancel_asked", "_scope", "attempt", "due", "key", "stuck")
+
+    def __init__(self, key: str, attempt: int, due: float = 0.0) -> None:
+        self.key = key
+        self.attempt = attempt
+        self.due = due
+        self._scope = trio.CancelScope()
+        self._cancel_asked = False
+        self.stuck: Exception | None = None  # why this attempt can come to no end here
+
+    @property
+    def cancelled(self) -> bool:
+        """Tell whether a journaled cancel reached this attempt. A shutdown is no cancel."""
+        return self._cancel_asked
+
+    def cancel(self) -> None:
+        """Deliver a journaled cancel: the attempt ends and its terminal decides (ruling 2)."""
+        self._cancel_asked = True
+        self._scope.cancel()
+
+    def interrupt(self) -> None:
+        """End the attempt without a terminal: shutdown, or a lost claim."""
+        self._scope.cancel()
+
+
+class Stuck(Exception):
+    """Raised by a runner whose work cannot go on in this deployment: a routing fact, no outcome."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Runner(Protocol):
+    """Runs one envelope once; a retry resolves a fresh one.
+
+    ``releasable`` says that it only waits for a journaled fact - a timer, a child activation - so
+    that a closing system lets go of it at once instead of spending its budget on it.
+    """
+
+    @property
+    def releasable(self) -> bool:
+        """Tell whether it only waits for a journaled fact."""
+        ...
+
+    async def run(self, ctx: EffectContext) -> Any:
+        """Return a value or an `Outcome`, or raise."""
+        ...
+
+
+RunnerResolver: TypeAlias = Callable[[EffectEnvelope], Runner | None]
+
+
+async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | None:
+    """Run one attempt to its outcome, or to None when it was interrupted.
+
+    Only an `Exception` is an outcome. What is not - KeyboardInterrupt, SystemExit, MemoryError -
+    travels on and ends the system; nothing is journaled for it.
+    """
+    result: Any = None
+    ended = False
+    try:
+        with ctx._scope:
+            result = await runner.run(ctx)
+            ended = True
+    except MemoryError:
+        raise
+    except Stuck as stuck:
+        ctx.stuck = stuck.reason
+        return None
+    except Exception as error:
+        return Failed(ErrorRecord.of(error))
+    if not ended:
+        return Cancelled() if ctx.cancelled else None
+    return result if isinstance(result, Completed | Failed | Cancelled) else Completed(result)
