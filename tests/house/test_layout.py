@@ -82,10 +82,9 @@ def declared(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_all_is_sorted_and_complete(package: str) -> None:
+def test_all_is_a_complete_tuple(package: str) -> None:
     exported: tuple[str, ...] = importlib.import_module(package).__all__
-    assert isinstance(exported, tuple)
-    assert list(exported) == sorted(exported)
+    assert isinstance(exported, tuple)  # its order is the linter's business (RUF022)
     # `<=`: a package may also hand out names that it loads lazily, through `__getattr__`.
     assert set(declared(package)) <= set(exported)
     for name in exported:
@@ -118,7 +117,10 @@ def surface(module: str) -> Iterator[tuple[str, object]]:
             yield name, thing
         elif inspect.isclass(thing):
             yield name, thing
-            yield from public_members(name, thing)
+            if not getattr(
+                thing, "_is_protocol", False
+            ):  # a protocol's own docstring is the contract
+                yield from public_members(name, thing)
 
 
 @pytest.mark.parametrize("module", PUBLIC)
