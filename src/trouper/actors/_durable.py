@@ -28,6 +28,7 @@ from .groups import (
     TimerRunner,
     WallClock,
 )
+from .operations import Operations
 
 THREADS = max(4, 2 * (os.cpu_count() or 2))
 
@@ -75,6 +76,7 @@ class DurableSide:
         self._threads = trio.CapacityLimiter(THREADS)
         self.host: EffectHost
         self.activations: Activations
+        self.operations: Operations
         self._clock: WallClock
 
     def open(
@@ -87,6 +89,7 @@ class DurableSide:
         self._clock = WallClock()
         self.host = EffectHost(self.store, dispatcher, nursery, self._clock, fail)
         self.activations = Activations(self.host, self.registry)
+        self.operations = Operations(self.host)
         self.host.register(self.resolve)
         self.registry.require_unambiguous()
         if not self.host.supports_groups:

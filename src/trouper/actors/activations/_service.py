@@ -13,6 +13,7 @@ from ..._ids import ActivationKey
 from ...errors import (
     ActivationMismatch,
     DrainDeferred,
+    InvariantError,
     ShuttingDown,
     TrouperError,
     UnknownActivity,
@@ -103,7 +104,8 @@ class Activations:
         for row in sorted(rows, key=lambda row: (row.created_at, row.key)):
             if not row.ended and not row.parent and row.key not in self._live:
                 self._bring_up(row, fresh=False)
-        for key in self.host.drain().qualifying():
+        qualifying = self.host.drain().keys()
+        for key in qualifying:
             self._drain(key)
 
     def close(self) -> None:
@@ -243,7 +245,7 @@ class ActivationRunner:
         self._envelope = envelope
 
     async def run(self, ctx: EffectContext) -> Outcome:
-        """Wait for the child's terminal; a journaled cancel goes to the child, whose end decides."""
+        """Wait for the child's terminal; a journaled cancel goes to it, and its end decides."""
         envelope = self._envelope
         found = self._service.join_or_create(
             envelope.replay_key, envelope.name, envelope.arguments, parent=envelope.scope
@@ -258,6 +260,7 @@ class ActivationRunner:
         found.post(Cancel())
         with trio.CancelScope(shield=True):
             return await _end_of(found)
+        raise InvariantError("a shielded wait ended without a result")
 
 
 async def _end_of(found: ActivationActor) -> Outcome:

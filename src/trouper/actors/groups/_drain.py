@@ -69,7 +69,7 @@ class GroupDrain:
         self._stopped = False
         self.on_cancelled: Callable[[EffectEnvelope], None] = lambda envelope: None
 
-    def qualifying(self) -> list[str]:
+    def keys(self) -> list[str]:
         """Return the keys of groups that qualify: closed durably, with unsettled children."""
         host = self._host
         rows = (row for _, row in host.store.scan(GROUP_TABLE, b"G", GroupRow))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -143,6 +144,10 @@ class EffectHost(EffectHostBase):
         """Return the claim terms of this moment."""
         now = trio.current_time()
         return Lease(self.owner, now, now + self._lease, self._roster.is_dead)
+
+    def is_dead(self, owner: Incarnation) -> bool:
+        """Tell whether an incarnation is known to be dead; silence is no proof."""
+        return self._roster.is_dead(owner)
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -419,8 +424,8 @@ class EffectHost(EffectHostBase):
             if not held:
                 continue
             expires = trio.current_time() + self._lease
-            lost = await self.store.commit(lambda tx: ledger.renew_all(tx, held, expires))  # noqa:
-            B023 for key, position in lost:
+            lost = await self.store.commit(partial(ledger.renew_all, held=held, expires=expires))
+            for key, position in lost:
                 actor = self._groups.get(key)
                 child = actor.running.get(position) if actor else None
                 if actor is not None and child is not None and position in actor.unsettled:

@@ -86,8 +86,9 @@ def timed_out(name: str, key: str, timeout: float) -> Failed:
     return Failed(
         ErrorRecord.of(
             OutcomeUnknown(
-                f"effect {name} did not answer within {timeout} s: outcome unknown; re-read what it
-                " f"changes, or retry under the same key {key!r}, never under a new one", key=key,
+                f"effect {name} did not answer within {timeout} s: outcome unknown; re-read what "
+                f"it changes, or retry under the same key {key!r}, never under a new one",
+                key=key,
             )
         ),
         unknown=True,

@@ -1,0 +1,194 @@
+"""The operation's actor: one per key, owner of the attempts, sole writer of the record."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import trio
+
+from ..._ids import Incarnation
+from ...errors import FenceMoved, OutcomeUnknown
+from ...store import Tx
+from .._writer import Plan, SingleWriter
+from ..groups import (
+    Completed,
+    EffectContext,
+    EffectHost,
+    ErrorRecord,
+    Failed,
+    Outcome,
+    encode_outcome,
+)
+from ._lattice import Observation, OperationState, OperationStatus, settle
+from ._rows import TABLE, OperationRow, operation_key
+
+NOBODY = Incarnation(0, 0)
+LOST_ANSWER: tuple[type[Exception], ...] = (
+    OSError,
+    TimeoutError,
+    trio.TooSlowError,
+    OutcomeUnknown,
+)
+"""Errors that say only that the answer was lost: the effect may have happened."""
+
+AttemptFn: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Ask for an attempt, unless one runs or the operation is settled."""
+
+    fn: AttemptFn
+    args: tuple[Any, ...]
+    unknown: tuple[type[Exception], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Merge an observation; ``token`` is the attempt's claim, 0 for a caller's own observation."""
+
+    token: int
+    observation: Observation
+
+
+Command: TypeAlias = Claim | Observe
+
+
+class OperationActor(SingleWriter[Command]):
+    """One operation in memory. An attempt belongs to it, never to a caller."""
+
+    __slots__ = ("_host", "_live", "_news", "_owner", "failure", "key", "row")
+
+    def __init__(self, host: EffectHost, row: OperationRow) -> None:
+        super().__init__(host.dispatcher, host.store, host.fail)
+        self._host = host
+        self._news = trio.Event()
+        self._live = 0  # token of the attempt that runs here; 0 when none does
+        self.key = row.key
+        self.row = row
+        self.failure: Exception | None = None  # why the last claim was refused
+
+    @property
+    def live(self) -> bool:
+        """Tell whether an attempt runs, or is being claimed."""
+        return bool(self._live) or self.pending
+
+    @property
+    def record(self) -> OperationState:
+        """Return the committed record."""
+        return self.row.state()
+
+    async def changed(self) -> None:
+        """Wait for the next committed change."""
+        await self._news.wait()
+
+    def plan(self, inbox: deque[Command]) -> Plan | None:
+        """Merge what was observed, and claim if somebody asks and nothing runs."""
+        commands = list(inbox)
+        inbox.clear()
+        observed = [command for command in commands if isinstance(command, Observe)]
+        claims = [command for command in commands if isinstance(command, Claim)]
+        claim = claims[0] if claims and not self._live else None
+        if not observed and claim is None:
+            self._announce()
+            return None
+        return Plan(
+            partial(self._unit, observed=observed, wants_claim=claim is not None),
+            partial(self._landed, claim),
+            self._refused,
+        )
+
+    def _unit(
+        self, tx: Tx, *, observed: list[Observe], wants_claim: bool
+    ) -> tuple[OperationRow, bool]:
+        row = tx.get(TABLE, operation_key(self.key), OperationRow) or self.row
+        state = row.state()
+        for command in observed:
+            state = _merge(state, row, command, self._host.owner)
+        row = row.with_state(state)
+        claimed = wants_claim and not state.status.terminal
+        if claimed:
+            if row.owner not in (NOBODY, self._host.owner) and not self._host.is_dead(row.owner):
+                raise FenceMoved(
+                    f"operation {self.key!r} is attempted by another system on this store; retry "
+                    "when it ended",
+                    key=self.key,
+                )
+            row = row.claimed_by(self._host.owner)
+            running = Observation(row.token, OperationStatus.RUNNING, note="attempt started")
+            row = row.with_state(settle(state, running))
+        tx.put(TABLE, operation_key(self.key), row)
+        return row, claimed
+
+    def _landed(self, claim: Claim | None, result: tuple[OperationRow, bool]) -> None:
+        self.row, claimed = result
+        self.failure = None
+        if claimed and claim is not None:
+            self._live = self.row.token
+            context = EffectContext(self.key, self.row.token)
+            attempt = Attempt(claim, self.key)
+            self._host.attempt(attempt, context, partial(self._over, self.row.token))
+        self._announce()
+
+    def _refused(self, error: Exception) -> None:
+        if not isinstance(error, FenceMoved):
+            self._fail(error)
+            return
+        self.failure = error
+        self._announce()
+
+    def _over(self, token: int, outcome: Outcome | None) -> None:
+        self._live = 0
+        if outcome is None:  # the system closes: whoever comes next takes the claim over
+            self._announce()
+            return
+        status = OperationStatus.COMPLETED
+        if isinstance(outcome, Failed):
+            status = OperationStatus.UNKNOWN if outcome.unknown else OperationStatus.FAILED
+        note = outcome.error.message if isinstance(outcome, Failed) else ""
+        encoded = encode_outcome(outcome) if status.terminal else b""
+        self.post(Observe(token, Observation(token, status, encoded, note[:200])))
+
+    def _announce(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+
+class Attempt:
+    """Runs a caller's function once, under the operation's key."""
+
+    __slots__ = ("_claim", "_key")
+    releasable = False
+
+    def __init__(self, claim: Claim, key: str) -> None:
+        self._claim = claim
+        self._key = key
+
+    async def run(self, ctx: EffectContext) -> Outcome:
+        """Run it. An error that only says that the answer was lost is unknown, no failure."""
+        claim = self._claim
+        try:
+            if inspect.iscoroutinefunction(claim.fn):
+                running: Awaitable[Any] = claim.fn(self._key, *claim.args)
+                return Completed(await running)
+            return Completed(await trio.to_thread.run_sync(claim.fn, self._key, *claim.args))
+        except (*LOST_ANSWER, *claim.unknown) as lost:
+            return Failed(ErrorRecord.of(lost), unknown=True)
+
+
+def _merge(
+    state: OperationState, row: OperationRow, command: Observe, owner: Incarnation
+) -> OperationState:
+    """Merge an observation; that of an owner whose claim was taken over is logged, not merged."""
+    observation = command.observation
+    if command.token and (row.owner, row.token) != (owner, command.token):
+        late = Observation(
+            observation.attempt, OperationStatus.PENDING, note=f"late {observation.status}"
+        )
+        return settle(state, late)
+    return settle(state, observation)

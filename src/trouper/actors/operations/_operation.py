@@ -1,0 +1,155 @@
+"""`Operation`: a caller's hold on one idempotency-keyed record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple, cast, overload
+
+import trio
+
+from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown
+from ...store import Tx, fingerprint
+from ..groups import Completed, EffectHost, Failed, decode_outcome
+from ._actor import Claim, Observe, OperationActor
+from ._lattice import Observation, OperationState, OperationStatus
+from ._rows import TABLE, OperationRow, operation_key
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class Operation:
+    """A shared record under one key. Any number of callers may hold it at once."""
+
+    def __init__(self, actor: OperationActor) -> None:
+        self._actor = actor
+        self.key = actor.key
+
+    @property
+    def record(self) -> OperationState:
+        """Return the committed record: status, result and the log of observations."""
+        return self._actor.record
+
+    @property
+    def status(self) -> OperationStatus:
+        """Return the committed status."""
+        return self._actor.record.status
+
+    @overload
+    async def run(
+        self,
+        fn: Callable[[str, *Ts], Coroutine[Any, Any, R]],
+        /,
+        *args: *Ts,
+        timeout: float | None = None,
+        unknown: tuple[type[Exception], ...] = (),
+    ) -> R: ...
+    @overload
+    async def run(
+        self,
+        fn: Callable[[str, *Ts], R],
+        /,
+        *args: *Ts,
+        timeout: float | None = None,
+        unknown: tuple[type[Exception], ...] = (),
+    ) -> R: ...
+    async def run(
+        self,
+        fn: Callable[[str, *Ts], Any],
+        /,
+        *args: *Ts,
+        timeout: float | None = None,
+        unknown: tuple[type[Exception], ...] = (),
+    ) -> Any:
+        """Return the operation's result, running ``fn(key, *args)`` only if nobody has.
+
+        Reads first: a completed record answers, a failed one raises, a live attempt is joined. The
+        attempt belongs to the operation: a caller who goes away ends his waiting, never the
+        attempt, which settles late and may still upgrade the record. An ``async def`` runs on the
+        loop, a plain ``def`` in a worker thread.
+
+        Args:
+            fn: Called with the operation's key, then ``args``.
+            args: Further positional arguments.
+            timeout: Seconds to wait. Out of time merges first and looks then: a record that is
+                completed or failed answers, only otherwise the outcome is unknown.
+            unknown: Error types that say only that the answer was lost.
+
+        Raises:
+            OperationFailed: the record holds a committed failure; ``__cause__`` is what it was.
+            OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
+        """
+        claim = Claim(fn, args, unknown)
+        if timeout is None:
+            return await self._run(claim)
+        with trio.move_on_after(timeout):
+            return await self._run(claim)
+        seen = Observation(0, OperationStatus.UNKNOWN, note=f"a caller waited {timeout} s")
+        self._actor.post(Observe(0, seen))
+        while self._actor.pending:
+            await self._actor.changed()
+        if self.status.terminal:
+            return self._answer()
+        raise self._unknown(f"no answer within {timeout} s")
+
+    async def _run(self, claim: Claim) -> Any:
+        await trio.lowlevel.checkpoint()
+        actor = self._actor
+        if not self.status.terminal and not actor.live:
+            actor.post(claim)
+        while actor.live and not self.status.terminal:
+            await actor.changed()
+        if self.status.terminal:
+            return self._answer()
+        raise actor.failure or self._unknown("its last attempt lost the answer")
+
+    def _answer(self) -> Any:
+        outcome = decode_outcome(self._actor.record.result)
+        if isinstance(outcome, Completed):
+            return outcome.value
+        failed = cast("Failed", outcome)
+        raise OperationFailed(
+            f"operation {self.key!r} is settled as failed: {failed.error.message}", key=self.key
+        ) from failed.exception()
+
+    def _unknown(self, why: str) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"operation {self.key!r}: {why}; outcome unknown - read it again, or run it again "
+            "under this key, never under a new one",
+            key=self.key,
+        )
+
+
+class Operations:
+    """The operations of one system: one live actor per key."""
+
+    def __init__(self, host: EffectHost) -> None:
+        self._host = host
+        self._actors: dict[str, OperationActor] = {}  # writer: `open`
+
+    async def open(self, key: str, request: Any) -> Operation:
+        """Return the operation of that key, recording the request on first use.
+
+        Raises:
+            OperationMismatch: the key belongs to another request.
+            ValueRefused: a request that the journal cannot carry.
+        """
+        asked = fingerprint("request/1", request)
+        actor = self._actors.get(key)
+        if actor is None:
+            row = await self._host.store.commit(lambda tx: _create(tx, key, asked))
+            actor = self._actors.setdefault(key, OperationActor(self._host, row))
+        if actor.row.request != asked or actor.row.key != key:
+            raise OperationMismatch(
+                f"operation {key!r} was recorded for another request; give a new request its own key",
+                key=key,
+            )
+        return Operation(actor)
+
+
+def _create(tx: Tx, key: str, request: bytes) -> OperationRow:
+    row = tx.get(TABLE, operation_key(key), OperationRow)
+    if row is None:
+        row = OperationRow.new(key, request)
+        tx.put(TABLE, operation_key(key), row)
+    return row

@@ -1,0 +1,82 @@
+"""The row of an operation. Its actor is the one writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..._ids import Incarnation
+from ...errors import CorruptRecord, ValueRefused
+from ...store import decode, encode, record, row_key
+from ._lattice import Observation, OperationState, OperationStatus
+
+TABLE = "record"
+
+
+@record("operation", version=1)
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """Canonical record, claim and log of one operation; ``log`` is the encoded observations."""
+
+    key: str
+    request: bytes
+    status: str
+    result: bytes
+    version: int
+    ignored: int
+    conflicts: int
+    log: bytes
+    owner_epoch: int
+    owner_number: int
+    token: int
+
+    @property
+    def owner(self) -> Incarnation:
+        """Return who claimed it last."""
+        return Incarnation(self.owner_epoch, self.owner_number)
+
+    def state(self) -> OperationState:
+        """Read the canonical record."""
+        try:
+            observations = tuple(
+                Observation(attempt, OperationStatus(status), result, note)
+                for attempt, status, result, note in decode(self.log)
+            )
+            status = OperationStatus(self.status)
+        except (ValueError, ValueRefused) as error:
+            raise CorruptRecord(
+                f"operation {self.key!r} holds {error}; restore the store from a backup",
+                table=TABLE,
+                key=self.key,
+            ) from error
+        return OperationState(
+            status, self.result, self.version, self.ignored, self.conflicts, observations
+        )
+
+    def with_state(self, state: OperationState) -> OperationRow:
+        """Return this row with another canonical record."""
+        return replace(
+            self,
+            status=str(state.status),
+            result=state.result,
+            version=state.version,
+            ignored=state.ignored,
+            conflicts=state.conflicts,
+            log=encode([[o.attempt, str(o.status), o.result, o.note] for o in state.observations]),
+        )
+
+    def claimed_by(self, owner: Incarnation) -> OperationRow:
+        """Return this row under a new claim."""
+        return replace(
+            self, owner_epoch=owner.epoch, owner_number=owner.number, token=self.token + 1
+        )
+
+    @classmethod
+    def new(cls, key: str, request: bytes) -> OperationRow:
+        """Build the row of an operation that nobody has attempted."""
+        state = OperationState()
+        return cls(key, request, str(state.status), b"", 0, 0, 0, encode([]), 0, 0, 0)
+
+
+def operation_key(key: str) -> bytes:
+    """Return the row key of an operation."""
+    return row_key(b"O", key)
