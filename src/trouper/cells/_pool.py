@@ -8,6 +8,7 @@ the evidence up to the cleanup cap, and never for a thread that is stuck.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
@@ -66,11 +67,11 @@ class CellPool:
         self.queue = queue
         self.cleanup = cleanup
         self.memory = memory
+        self._manager: AbstractAsyncContextManager[trio.Nursery]
         self.nursery: trio.Nursery
         self.token: trio.lowlevel.TrioToken
         self._limits = admission or AdmissionLimits()
         self._admission: Admission | None = None
-        self._manager = trio.open_nursery()
         self._slots: list[Slot] = []
         self._free: deque[Slot] = deque()
         self._waiting: deque[Activation] = deque()
@@ -88,6 +89,7 @@ class CellPool:
         compiler, runtimes = await trio.to_thread.run_sync(_load, self.n, self.memory)
         self._admission = Admission(compiler, self._limits, self.memory)
         self.token = trio.lowlevel.current_trio_token()
+        self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
         self._slots = [Slot(index, self, runtime) for index, runtime in enumerate(runtimes)]
         for slot in self._slots:

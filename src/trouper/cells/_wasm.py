@@ -192,13 +192,13 @@ def _shape(module: wasmtime.Module) -> Shape:
     return Shape(functions, memory)
 
 
-class _Witness:
+class Witness:
     """Lives in a Store; dead is the proof that wasmtime dropped that Store."""
 
     __slots__ = ("__weakref__",)
 
 
-class _Port:
+class Port:
     """`_shim.GuestPort` over one Store and its memory."""
 
     __slots__ = ("_memory", "_store")
@@ -288,7 +288,7 @@ class Runtime:
         output: bytes | None = None
         trap: tuple[str, str] | None = None
         fuel = 0
-        witness = _Witness()
+        witness = Witness()
         dead = weakref.ref(witness)
         store = Store(self._engine, witness)
         del witness
@@ -349,7 +349,7 @@ class Runtime:
         assert isinstance(memory, wasmtime.Memory)
         assert isinstance(alloc, wasmtime.Func)
         assert isinstance(entry, wasmtime.Func)
-        port = shim.port = _Port(store, memory)
+        port = shim.port = Port(store, memory)
         length = len(job.data)
         start = 0
         if length:
