@@ -1,0 +1,123 @@
+"""Everything this library takes from trio that trio does not promise to keep.
+
+Two needs, no more: to see that a handler left a cancel scope open (one compare per pass), and to
+step a coroutine with trio out of sight, so that a durable function cannot await anything of trio's.
+`check` proves both against the installed trio and is run when a system opens: on a changed trio
+the library stops with a sentence, not with corrupted state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import sniffio
+import trio
+from trio._core._run import GLOBAL_RUN_CONTEXT  # pyright: ignore[reportPrivateImportUsage]
+
+from .errors import InvariantError
+
+T = TypeVar("T")
+
+# The innermost cancel scope of a task, as an opaque object to compare by identity.
+cancel_status_of: Callable[[trio.lowlevel.Task], object] = attrgetter("_cancel_status")
+
+_checked_version = ""
+
+
+class TrioHidden:
+    """A context in which no trio primitive works: each raises RuntimeError at the caller's line.
+
+    Inside the block there is no current task and no runner, sniffio knows no library, and async
+    generators that are iterated for the first time are handed to ``firstiter`` instead of trio.
+    The code inside must not yield to trio. Reusable one after the other, not nested.
+    """
+
+    __slots__ = ("_firstiter", "_hooks", "_name", "_saved")
+
+    def __init__(self, firstiter: Callable[[AsyncGenerator[Any, Any]], None] | None = None) -> None:
+        self._firstiter = firstiter
+
+    def __enter__(self) -> None:
+        run_context = GLOBAL_RUN_CONTEXT.__dict__
+        self._saved = (run_context.pop("task", None), run_context.pop("runner", None))
+        self._name = sniffio.thread_local.name
+        sniffio.thread_local.name = None
+        self._hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(self._firstiter, None)
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.set_asyncgen_hooks(*self._hooks)
+        sniffio.thread_local.name = self._name
+        task, runner = self._saved
+        if runner is not None:
+            GLOBAL_RUN_CONTEXT.runner = runner
+        if task is not None:
+            GLOBAL_RUN_CONTEXT.task = task
+
+
+def call_hidden(
+    fn: Callable[..., T],
+    /,
+    *args: Any,
+    firstiter: Callable[[AsyncGenerator[Any, Any]], None] | None = None,
+) -> T:
+    """Call ``fn(*args)`` with trio out of sight and return what it returns."""
+    with TrioHidden(firstiter):
+        return fn(*args)
+
+
+def is_hidden_error(error: BaseException) -> bool:
+    """Tell whether this is what a trio primitive raises while trio is hidden."""
+    return isinstance(error, RuntimeError) and error.args == ("must be called from async context",)
+
+
+def check() -> None:
+    """Prove, from inside a trio task, that the private parts still mean what this module assumes.
+
+    Raises:
+        InvariantError: The installed trio is another one than this module was written for.
+    """
+    global _checked_version
+    if _checked_version == trio.__version__:
+        return
+    problem = _scope_is_seen() or _trio_can_be_hidden()
+    if problem is not None:
+        raise InvariantError(
+            f"trio {trio.__version__} changed inside: {problem}. "
+            "Install the trio version this release was tested with, or update trouper."
+        )
+    _checked_version = trio.__version__
+
+
+def _scope_is_seen() -> str | None:
+    task = trio.lowlevel.current_task()
+    before = inside = cancel_status_of(task)
+    with trio.CancelScope():  # noqa: ASYNC100 - entered only to be seen
+        inside = cancel_status_of(task)
+    if before is None or inside is before or cancel_status_of(task) is not before:
+        return "an open cancel scope does not show in Task._cancel_status"
+    return None
+
+
+def _trio_can_be_hidden() -> str | None:
+    task = trio.lowlevel.current_task()
+    for name, probe in (
+        ("current_task", trio.lowlevel.current_task),
+        ("current_time", trio.current_time),
+        ("CancelScope", trio.CancelScope().__enter__),
+    ):
+        try:
+            call_hidden(probe)
+        except RuntimeError as error:
+            if not is_hidden_error(error):
+                return f"hidden trio answers {name} with {error!r}"
+        else:
+            return f"{name} works although trio is hidden"
+    if call_hidden(lambda: sniffio.thread_local.name) is not None:
+        return "sniffio still names a library while trio is hidden"
+    if trio.lowlevel.current_task() is not task or sniffio.thread_local.name != "trio":
+        return "the run context does not come back after hiding it"
+    return None

@@ -1,0 +1,53 @@
+"""Queues and the order in which they are served: mailboxes, the ready queue, its workers.
+
+Knows nothing of actors: a `Mailbox` is handed a table of handlers and asks its subclass what a
+failure means.
+"""
+
+from ._ask import Ask as Ask
+from ._control import CONTROL_BURST as CONTROL_BURST
+from ._control import Control as Control
+from ._control import run_control as run_control
+from ._dispatcher import Dispatcher as Dispatcher
+from ._dispatcher import ReadyQueue as ReadyQueue
+from ._jobs import Job as Job
+from ._jobs import Stepper as Stepper
+from ._mailbox import CLOSED as CLOSED
+from ._mailbox import DEFAULT_CAPACITY as DEFAULT_CAPACITY
+from ._mailbox import Handler as Handler
+from ._mailbox import Mailbox as Mailbox
+from ._mailbox import Table as Table
+from ._states import DRAINING as DRAINING
+from ._states import FAILED as FAILED
+from ._states import RUNNING as RUNNING
+from ._states import STARTING as STARTING
+from ._states import STATE_NAMES as STATE_NAMES
+from ._states import STOPPED as STOPPED
+from ._states import STOPPING as STOPPING
+from ._statistics import DispatcherStatistics as DispatcherStatistics
+from ._statistics import MailboxStatistics as MailboxStatistics
+
+__all__ = (
+    "CLOSED",
+    "CONTROL_BURST",
+    "DEFAULT_CAPACITY",
+    "DRAINING",
+    "FAILED",
+    "RUNNING",
+    "STARTING",
+    "STATE_NAMES",
+    "STOPPED",
+    "STOPPING",
+    "Ask",
+    "Control",
+    "Dispatcher",
+    "DispatcherStatistics",
+    "Handler",
+    "Job",
+    "Mailbox",
+    "MailboxStatistics",
+    "ReadyQueue",
+    "Stepper",
+    "Table",
+    "run_control",
+)

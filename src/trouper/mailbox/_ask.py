@@ -1,0 +1,63 @@
+"""The envelope of a request. It is the reply slot as well: one object per ask, none per tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+
+
+class Ask:
+    """One request on its way, and the place where its answer arrives.
+
+    ``done`` is set once, by whoever comes first: the handler, a stop, the safety net or the asker
+    that went away. A request that is done before its turn began is skipped; an answer that comes
+    after it is dropped. At most one task waits on it.
+    """
+
+    __slots__ = ("asker", "done", "error", "message", "task", "value")
+
+    def __init__(self, message: Any, asker: Any = None) -> None:
+        self.message = message
+        self.asker = asker  # the mailbox whose turn structurally waits, or None
+        self.task: Task | None = None
+        self.done = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self, value: Any) -> bool:
+        """Answer with a value. Return False when the request was over already."""
+        if self.done:
+            return False
+        self.done = True
+        self.value = value
+        task = self.task
+        if task is not None:
+            self.task = None
+            reschedule(task)
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Answer with an error. Return False when the request was over already."""
+        if self.done:
+            return False
+        self.error = error
+        return self.settle(None)
+
+    async def wait(self) -> Any:
+        """Wait for the answer. The caller's cancellation ends the request, not the handler.
+
+        Raises:
+            BaseException: Whatever `fail` was given; the same object may reach several askers.
+        """
+        if not self.done:
+            self.task = current_task()
+            await wait_task_rescheduled(self._abandon)
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def _abandon(self, _: RaiseCancelT) -> Abort:
+        self.task = None
+        self.done = True
+        return Abort.SUCCEEDED

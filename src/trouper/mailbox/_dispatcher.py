@@ -1,0 +1,208 @@
+"""One ready queue and the pool of workers that drain it.
+
+State owned by the event loop's thread; nothing here is touched from another one. `ready` is an
+object with ``append``, ``popleft`` and ``__bool__``, fixed for the life of the dispatcher, so that
+a schedule can choose what runs next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Protocol
+
+import trio
+from trio.lowlevel import Task, current_task, enable_ki_protection, reschedule
+
+from ..errors import InvariantError
+from ._jobs import Job, Stepper
+from ._mailbox import SEND_CREDIT, Mailbox
+from ._statistics import DispatcherStatistics
+from ._ticks import TickCounter
+from ._worker import IDLE_NAME, Worker
+
+
+class ReadyQueue(Protocol):
+    """What `ready` must be able to do. Its truth value says whether something may run now."""
+
+    def append(self, item: Any, /) -> None: ...
+    def popleft(self) -> Any: ...
+    def __len__(self) -> int: ...
+
+
+class Dispatcher:
+    """Runs mailboxes, steppers and jobs on workers in ``nursery``.
+
+    Args:
+        nursery: Holds the workers. Nothing may cancel it while handlers run.
+        on_bug: Told what a job or a stepper raised, or what ended a worker; must not raise.
+        turns: Handler calls of one mailbox per pass (fairness between mailboxes).
+        budget: Handler calls between two checkpoints (fairness towards other trio tasks).
+        time_budget: Seconds of work after which a checkpoint comes early, looked at every
+            sixteen handler calls and, once they turn out slow, after each pass.
+        idle_limit: Workers kept waiting for work; more end.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        on_bug: Callable[[BaseException], None],
+        *,
+        ready: ReadyQueue | None = None,
+        turns: int = 32,
+        budget: int = 256,
+        time_budget: float = 0.001,
+        idle_limit: int = 256,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.nursery = nursery
+        self.on_bug = on_bug
+        self.ready: ReadyQueue = deque[Any]() if ready is None else ready
+        self.turns = turns
+        self.budget = budget
+        self.time_budget = time_budget
+        self.idle_limit = idle_limit
+        self.clock = clock
+        self.parked = True  # nobody drains `ready`, and it is empty
+        self.closed = False
+        self.idle: list[Worker] = []
+        self.workers: dict[Task, Worker] = {}
+        self.later: list[Stepper] = []  # join `ready` when the next tick begins
+        self.credit = SEND_CREDIT  # sends and direct asks until the next checkpoint
+        self._started = 0
+        self._gone: trio.Event | None = None
+        self._ticks: TickCounter | None = None
+        # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
+        self._context: Context = copy_context()
+
+    # --- putting things on `ready` ---------------------------------------------------------------
+
+    def enlist(self, stepper: Stepper) -> None:
+        """Let a worker call ``stepper.step()`` soon, unless it is listed already.
+
+        Call it on the loop's thread: from a task, or from a ``run_sync_soon`` callback.
+        """
+        if not stepper.listed:
+            stepper.listed = True
+            self.ready.append(stepper)
+            if self.parked:
+                self.wake()
+
+    def enlist_next_tick(self, stepper: Stepper) -> None:
+        """Like `enlist`, but it runs only after every task of the current tick has run."""
+        if not stepper.listed:
+            if self._ticks is None:
+                self._count_ticks()
+            stepper.listed = True
+            self.later.append(stepper)
+            if self.parked:
+                self.wake()  # or the loop would sleep over it
+
+    def run_job(self, job: Job) -> None:
+        """Let a worker run this job."""
+        self.ready.append(job)
+        if self.parked:
+            self.wake()
+
+    @property
+    def tick(self) -> int:
+        """Number of the current event-loop tick; counting begins with the first use."""
+        ticks = self._ticks or self._count_ticks()
+        return ticks.tick
+
+    def _count_ticks(self) -> TickCounter:
+        self._ticks = TickCounter(self._between_ticks)
+        trio.lowlevel.add_instrument(self._ticks)
+        return self._ticks
+
+    def _between_ticks(self) -> None:
+        later = self.later
+        if later:
+            for stepper in later:
+                self.ready.append(stepper)
+            later.clear()
+
+    # --- the pool --------------------------------------------------------------------------------
+
+    @enable_ki_protection
+    def wake(self) -> None:
+        """Make a waiting or a new worker the owner of `ready`."""
+        self.parked = False
+        if self.idle:
+            reschedule(self.idle.pop().task)
+        else:
+            self._started += 1
+            worker = Worker(self)
+            self._context.run(partial(self.nursery.start_soon, worker.main, name=IDLE_NAME))
+
+    @enable_ki_protection
+    def hand_over(self) -> None:
+        """Give `ready` up: to another worker if there is work, to nobody otherwise."""
+        if self.ready or self.later:
+            self.wake()
+        else:
+            self.parked = True
+
+    def worker_ended(self, worker: Worker, error: BaseException | None) -> None:
+        """Take a worker out of the pool; after a bug, leave nothing pointing at it."""
+        self.workers.pop(worker.task, None)
+        if worker in self.idle:
+            self.idle.remove(worker)
+        running, worker.running = worker.running, None
+        if error is not None:
+            if worker.owner and not self.parked:
+                self.hand_over()  # or the whole system would stop silently
+            if isinstance(running, Mailbox):
+                running.worker = running.scope = None
+                running.pass_over()
+            if worker.ask is not None:
+                worker.ask.fail(InvariantError(f"a worker died: {error!r}"))
+            if not worker.leaked:  # else it was charged to the actor that did it
+                self.on_bug(error)
+        if self._gone is not None and not self.workers:
+            self._gone.set()
+
+    def running_mailbox(self) -> Mailbox | None:
+        """Return whose turn waits if the current task waits, or None outside of any turn.
+
+        Walks from the task to its parents up to a worker, so the children of a handler's nursery
+        count, and so does ``trio.from_thread.run`` from its threads.
+        """
+        task: Task | None = current_task()
+        while task is not None:
+            worker = self.workers.get(task)
+            if worker is not None:
+                return worker.running if isinstance(worker.running, Mailbox) else None
+            nursery = task.parent_nursery
+            task = nursery.parent_task if nursery is not None else None
+        return None
+
+    async def close(self) -> None:
+        """Let every worker leave and wait until all have. Nothing may be queued any more.
+
+        KeyboardInterrupt comes out of the wait; call again to go on waiting.
+        """
+        if not self.closed:
+            self.closed = True
+            self.parked = False
+            for worker in self.idle:
+                reschedule(worker.task)
+            self.idle.clear()
+        self._gone = trio.Event()
+        if self.workers:
+            await self._gone.wait()
+        if self._ticks is not None:
+            trio.lowlevel.remove_instrument(self._ticks)
+            self._ticks = None
+
+    def statistics(self) -> DispatcherStatistics:
+        """Return the size of the pool and of the queue as they are now."""
+        return DispatcherStatistics(
+            workers=len(self.workers),
+            idle=len(self.idle),
+            ready=len(self.ready),
+            started=self._started,
+        )

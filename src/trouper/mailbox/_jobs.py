@@ -1,0 +1,52 @@
+"""What a worker can run beside mailboxes: jobs (asynchronous, named) and steppers (plain calls)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+from ._states import JOB, STEPPER
+
+if TYPE_CHECKING:
+    import trio
+
+    from ._dispatcher import Dispatcher
+
+
+@final
+class Job:
+    """Asynchronous work of the runtime itself, queued on `ready` under a name (derisk R4).
+
+    Life-cycle work never runs in the host task, where Ctrl-C would cut it half-way, and never in a
+    carrier, whose scope may be burnt.
+    """
+
+    __slots__ = ("args", "doomed", "fn", "path", "scope")
+    state: ClassVar[int] = JOB
+
+    def __init__(self, path: str, fn: Callable[..., Awaitable[None]], *args: Any) -> None:
+        self.path = path
+        self.fn = fn
+        self.args = args
+        self.scope: trio.CancelScope | None = None
+        self.doomed: Any = None
+
+
+class Stepper:
+    """Base of things that a worker plainly calls: one call of `step` is one pass.
+
+    `step` is synchronous, never blocks and must not raise; an exception is a bug of the runtime and
+    fails the system. `listed` belongs to the dispatcher: True while the stepper is on `ready`. A
+    stepper is enlisted at most once; enlisting it again before it ran changes nothing.
+    """
+
+    __slots__ = ("dispatcher", "listed")
+    state: ClassVar[int] = STEPPER
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+        self.listed = False
+
+    def step(self) -> None:
+        """Do one pass of work."""
+        raise NotImplementedError

@@ -1,0 +1,398 @@
+"""A bounded mailbox with two lanes, and the record a worker runs turns of.
+
+Invariants:
+
+* ``queued`` is True while the mailbox stands on `ready`, while one of its passes runs, and whenever
+  ``state`` is not RUNNING. So `tell` needs one test to know that it must list the mailbox, and a
+  False ``queued`` means: open, idle and empty. That is also what makes a direct ask legal.
+* ``accepts`` is what senders may put in: the handler table while open, `CLOSED` otherwise. One
+  lookup therefore refuses unknown types and stopped targets alike.
+* ``senders`` is only ever non-empty while the queue is full. The worker moves the oldest parked
+  entry in as it takes one out, so a tell cannot overtake a parked send.
+* Only the worker whose pass runs takes entries out; only the loop thread touches any of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import outcome
+from trio.lowlevel import (
+    Abort,
+    RaiseCancelT,
+    Task,
+    checkpoint,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+from ..errors import ActorStopped, MailboxFull, NotHandled
+from ._ask import Ask
+from ._control import Control
+from ._states import DRAINING, FAILED, RUNNING, STARTING, STATE_NAMES, STOPPING
+from ._statistics import MailboxStatistics
+
+if TYPE_CHECKING:
+    import trio
+
+    from ._dispatcher import Dispatcher
+    from ._worker import Worker
+
+# (is it a coroutine function, does it take the context, the function)
+Handler: TypeAlias = tuple[bool, bool, Callable[..., Any]]
+Table: TypeAlias = dict[type[Any], Handler]
+
+DEFAULT_CAPACITY: Final = 1024
+CLOSED: Final[Table] = {}
+# `await send` yields to trio once in so many: a checkpoint costs as much as fifteen messages.
+SEND_CREDIT: Final = 64
+
+
+class Mailbox:
+    """Queue, handlers and running turn of one receiver. Subclass it to say what a failure means."""
+
+    __slots__ = (
+        "accepts",
+        "capacity",
+        "context",
+        "control",
+        "dispatcher",
+        "doomed",
+        "dropped",
+        "high_water",
+        "processed",
+        "queue",
+        "queued",
+        "scope",
+        "senders",
+        "state",
+        "table",
+        "target",
+        "waiters",
+        "worker",
+    )
+
+    def __init__(self, dispatcher: Dispatcher, table: Table, capacity: int) -> None:
+        self.dispatcher = dispatcher
+        self.table = self.accepts = table
+        self.capacity = capacity
+        self.state = STARTING
+        self.queued = True
+        self.target: Any = None  # first argument of every handler
+        self.context: Any = None  # third argument of those that take one
+        self.queue: deque[Any] | None = None  # made by the first message: it weighs 0.7 kB
+        self.control: deque[Any] | None = None
+        self.senders: OrderedDict[Any, Any] | None = None  # task or Ask -> entry, oldest first
+        self.worker: Worker | None = None  # whose pass runs
+        self.scope: trio.CancelScope | None = None  # bound when the handler blocks
+        self.doomed: Any = None  # why the running turn is being cut; a BaseException fails it
+        self.waiters: list[Task] | None = None  # wait for the end of the running pass
+        self.processed = 0
+        self.dropped = 0
+        self.high_water = 0
+
+    # --- what a subclass decides -----------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The name of this mailbox in errors, task dumps and traces."""
+        raise NotImplementedError
+
+    def turn_failed(self, entry: Any, error: BaseException) -> None:
+        """Account for a turn that raised. Synchronous, and must not raise (derisk R3)."""
+        raise NotImplementedError
+
+    def turn_killed(self, entry: Any, error: BaseException | None) -> None:
+        """Account for the end of a turn that was doomed. Clears ``doomed``; must not raise."""
+        raise NotImplementedError
+
+    def not_taken(self, message: Any, reason: str) -> None:
+        """Account for a message that will never have its turn (a dead letter)."""
+        raise NotImplementedError
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def tell(self, message: Any, /) -> None:
+        """Put a message in and return at once.
+
+        Raises:
+            MailboxFull: There is no room.
+            NotHandled: The receiver has no handler for this type.
+        """
+        if message.__class__ not in self.accepts and not self._admits(message):
+            return
+        q = self.queue
+        if q is None:
+            q = self.queue = deque()
+        elif len(q) >= self.capacity:
+            self._overflow()
+        q.append(message)
+        if not self.queued:
+            self.queued = True
+            d = self.dispatcher
+            d.ready.append(self)
+            if d.parked:
+                d.wake()
+
+    async def send(self, message: Any, /) -> None:
+        """Put a message in, waiting for room behind those who wait already.
+
+        Cancelled while it waits, the message was not put in.
+
+        Raises:
+            ActorStopped: The receiver is closed, or closed while this waited.
+            NotHandled: The receiver has no handler for this type.
+        """
+        if message.__class__ not in self.accepts:
+            self.handler_of(message)
+        q = self.queue
+        d = self.dispatcher
+        if q is None:
+            q = self.queue = deque()
+        elif len(q) >= self.capacity:
+            await self._wait_for_room(message)
+            return
+        q.append(message)
+        if not self.queued:
+            self.queued = True
+            d.ready.append(self)
+            if d.parked:
+                d.wake()
+        d.credit -= 1
+        if not d.credit:
+            d.credit = SEND_CREDIT
+            await checkpoint()
+
+    def put_ask(self, ask: Ask) -> None:
+        """Queue a request whose type was checked; on a full mailbox it waits its turn to enter."""
+        q = self.queue
+        if q is None:
+            q = self.queue = deque()
+        elif len(q) >= self.capacity:
+            self._park(ask, ask)
+            return
+        q.append(ask)
+        if not self.queued:
+            self.list_now()
+
+    def forget_ask(self, ask: Ask) -> None:
+        """Drop a request that its asker abandoned before it found room."""
+        if self.senders is not None and self.senders.pop(ask, None) and not self.senders:
+            self.senders = None
+
+    def post(self, message: Any) -> None:
+        """Put a message in the control lane: it goes before what waits in the user lane.
+
+        Raises:
+            MailboxFull: The control lane is full too.
+        """
+        if message.__class__ not in self.accepts and not self._admits(message):
+            return
+        lane = self.control
+        if lane is None:
+            lane = self.control = deque()
+        elif len(lane) >= self.capacity:
+            self._overflow()
+        lane.append(message)
+        if len(lane) == 1:
+            # One marker at the head of the user lane stands for the whole control lane, so that
+            # the worker's loop needs no test per message to see it.
+            if self.queue is None:
+                self.queue = deque()
+            self.queue.appendleft(Control(self))
+            if not self.queued:
+                self.list_now()
+
+    def handler_of(self, message: Any) -> Handler:
+        """Find who handles a message: its class, then the classes it derives from.
+
+        Raises:
+            ActorStopped: This mailbox is closed.
+            NotHandled: Nobody does.
+        """
+        if self.accepts is CLOSED:
+            raise ActorStopped(f"{self.path} is {STATE_NAMES[self.state]}", target=self.path)
+        table = self.table
+        for base in type(message).__mro__:
+            handler = table.get(base)
+            if handler is not None:
+                table[type(message)] = handler  # the table of the class: found at once next time
+                return handler
+        raise NotHandled(
+            f"{self.path} has no handler for {type(message).__qualname__}; "
+            f"it handles {', '.join(sorted(t.__name__ for t in table if t is not Control))}",
+            target=self.path,
+        )
+
+    def _admits(self, message: Any) -> bool:
+        if self.accepts is CLOSED:
+            self.not_taken(message, STATE_NAMES[self.state])
+            return False
+        self.handler_of(message)
+        return True
+
+    def _overflow(self) -> None:
+        self.dropped += 1
+        raise MailboxFull(
+            f"{self.path} is full ({self.capacity} messages); await send() to wait for room, "
+            "or give it a larger mailbox=",
+            target=self.path,
+            capacity=self.capacity,
+        )
+
+    # --- waiting for room ------------------------------------------------------------------------
+
+    async def _wait_for_room(self, message: Any) -> None:
+        task = current_task()
+        self._park(task, message)
+
+        def abort(_: RaiseCancelT) -> Abort:
+            assert self.senders is not None
+            del self.senders[task]
+            if not self.senders:
+                self.senders = None
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def _park(self, key: Any, entry: Any) -> None:
+        if self.senders is None:
+            self.senders = OrderedDict()
+        self.senders[key] = entry
+
+    def move_in(self) -> None:
+        """Let the oldest parked entries in, as far as there is room."""
+        senders, q = self.senders, self.queue
+        assert q is not None
+        while senders and len(q) < self.capacity:
+            key, entry = senders.popitem(last=False)
+            if key is not entry:
+                q.append(entry)
+                reschedule(key)  # in one step with the move: never both delivered and cancelled
+            elif not entry.done:
+                q.append(entry)
+        if not senders:
+            self.senders = None
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def list_now(self) -> None:
+        """Stand on `ready`, whatever ``queued`` says."""
+        self.queued = True
+        d = self.dispatcher
+        d.ready.append(self)
+        if d.parked:
+            d.wake()
+
+    def resume(self) -> None:
+        """Begin to handle what is queued (after a start or a restart)."""
+        self.state = RUNNING
+        if self.queue:
+            self.list_now()
+        else:
+            self.queued = False
+
+    def refuse_more(self) -> None:
+        """Take nothing more, but handle what is queued."""
+        if self.state == RUNNING:
+            self.state = DRAINING
+            self.accepts = CLOSED
+            self._refuse_senders()
+
+    def close(self, reason: str) -> None:
+        """Shut the mailbox for good and drop what is queued, as one batch, before any more runs.
+
+        A running turn goes on; it finds the queue empty and ends by itself.
+        """
+        if self.state >= STOPPING:
+            return
+        self.state = STOPPING
+        self.queued = True
+        self.accepts = CLOSED
+        self._refuse_senders()
+        q = self.queue
+        if q:
+            entries = list(self._entries())
+            q.clear()  # in place: the running pass holds this very deque
+            self.control = None
+            for entry in entries:
+                self.drop(entry, reason)
+
+    def drop(self, entry: Any, reason: str) -> None:
+        """Tell whoever waits for this entry that it will never have its turn."""
+        self.dropped += 1
+        if entry.__class__ is not Ask:
+            self.not_taken(entry, reason)
+        elif not entry.done:
+            entry.fail(ActorStopped(f"{self.path} {reason}", target=self.path))
+
+    def _entries(self) -> Iterator[Any]:
+        for entry in self.queue or ():
+            if entry.__class__ is Control:
+                yield from self.control or ()
+            else:
+                yield entry
+
+    def _refuse_senders(self) -> None:
+        senders, self.senders = self.senders, None
+        for key, entry in (senders or {}).items():
+            error = ActorStopped(f"{self.path} stopped before there was room", target=self.path)
+            if key is entry:
+                entry.fail(error)
+            else:
+                reschedule(key, outcome.Error(error))
+
+    def doom(self, why: Any) -> None:
+        """Cut the running turn. Legal at every moment; without a running turn it does nothing.
+
+        A bound scope is cancelled now; a handler that has not blocked yet is cancelled when it
+        first does, or found out at the end of its turn (derisk R2).
+        """
+        worker = self.worker
+        if worker is not None:
+            self.doomed = why
+            if self.scope is not None:
+                worker.burn()
+
+    def pass_over(self) -> None:
+        """Wake those who wait for the end of this pass."""
+        waiters, self.waiters = self.waiters, None
+        for task in waiters or ():
+            reschedule(task)
+
+    async def wait_pass_over(self) -> None:
+        """Wait until no pass of this mailbox runs."""
+        if self.worker is None:
+            return
+        task = current_task()
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(task)
+
+        def abort(_: RaiseCancelT) -> Abort:
+            if self.waiters is not None:
+                self.waiters.remove(task)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def statistics(self) -> MailboxStatistics:
+        """Return counts and limits of this mailbox as they are now."""
+        depth = sum(1 for _ in self._entries())
+        return MailboxStatistics(
+            depth=depth,
+            high_water=max(self.high_water, depth),
+            capacity=self.capacity,
+            processed=self.processed,
+            dropped=self.dropped,
+            waiting_senders=len(self.senders or ()),
+            state=STATE_NAMES[self.state],
+        )
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a crash waits for its supervisor's decision."""
+        return self.state == FAILED
