@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import trio
 from outcome import Error, Outcome, Value
 
 from ...errors import CorruptRecord, StoreClosed, TooLarge, TrouperError, ValueRefused
-from ...store import Store, Tx, log_key, log_sequence
+from ...store import Store, Tx, log_key
 from ._journal_machine import machine
 from ._journal_rows import Other, Row
+from ._journal_tools import batch, delete_unit, expect, get_unit, log_of, note, put_unit
 
-E = TypeVar("E", bound=Exception)
 Law = Callable[[Store], Awaitable[None]]
 
 
@@ -79,7 +79,7 @@ async def a_unit_that_raises_is_dropped_alone(store: Store) -> None:
         assert isinstance(results[1], Error)
         assert isinstance(results[1].error, Refused)
         assert [key for key, _ in store.scan("group", b"", Row)] == [b"a", b"b"]
-        assert _log(store) == [(1, "a"), (2, "b")]
+        assert log_of(store) == [(1, "a"), (2, "b")]
 
 
 async def a_unit_sees_what_came_before_it(store: Store) -> None:
@@ -182,7 +182,7 @@ async def log_numbers_are_never_given_twice(store: Store) -> None:
         await store.commit(drop_tail)
     async with store:
         assert await store.commit(append("c")) == [5, 6]
-        assert _log(store) == [(1, "a"), (2, "a"), (5, "c"), (6, "c")]
+        assert log_of(store) == [(1, "a"), (2, "a"), (5, "c"), (6, "c")]
 
 
 async def epochs_grow_and_owners_are_unique(store: Store) -> None:
@@ -204,7 +204,7 @@ async def a_withdrawn_unit_never_ran(store: Store) -> None:
         for index in range(20):
             key = b"%d" % index
             submission = store.submit(
-                _put("record", key, Row("x")), functools.partial(_told, told, index)
+                put_unit("record", key, Row("x")), functools.partial(note, told, index)
             )
             withdrawn.append(submission.withdraw())
             assert not submission.withdraw(), "only the first withdrawal counts"
@@ -292,7 +292,7 @@ async def values_outside_the_profile_are_refused(store: Store) -> None:
             (Unregistered(), "$"),
         ]
         for value, path in refused:
-            results = await batch(store, [_put("record", b"k", value)])
+            results = await batch(store, [put_unit("record", b"k", value)])
             assert isinstance(results[0], Error), value
             error = results[0].error
             assert isinstance(error, ValueRefused), error
@@ -311,18 +311,18 @@ async def keys_and_tables_are_checked(store: Store) -> None:
         await store.commit(lambda tx: tx.put("record", b"k" * 511, Row("long")))
         for key in (b"", b"k" * 512):
             for act in (
-                _put("record", key, Row("x")),
-                functools.partial(_get, "record", key),
-                functools.partial(_delete, "record", key),
+                put_unit("record", key, Row("x")),
+                functools.partial(get_unit, "record", key),
+                functools.partial(delete_unit, "record", key),
             ):
                 (result,) = await batch(store, [act])
                 assert isinstance(result, Error)
                 assert isinstance(result.error, ValueRefused), result.error
             expect(ValueRefused, functools.partial(store.get, "record", key, Row))
         for act in (
-            _put("nowhere", b"k", Row("x")),
-            functools.partial(_get, "nowhere", b"k"),
-            _put("log", b"k", Row("x")),
+            put_unit("nowhere", b"k", Row("x")),
+            functools.partial(get_unit, "nowhere", b"k"),
+            put_unit("log", b"k", Row("x")),
         ):
             (result,) = await batch(store, [act])
             assert isinstance(result, Error)
@@ -375,48 +375,3 @@ LAWS: Final[tuple[Law, ...]] = (
 )
 
 __all__ = ("LAWS", "Law", "batch", "expect", "machine")
-
-
-async def batch(store: Store, units: list[Callable[[Tx], Any]]) -> list[Outcome[Any]]:
-    """Submit units in one go and return their verdicts once all have come."""
-    results: list[Outcome[Any]] = []
-    done = trio.Event()
-
-    def tell(result: Outcome[Any]) -> None:
-        results.append(result)
-        if len(results) == len(units):
-            done.set()
-
-    for unit in units:
-        store.submit(unit, tell)
-    await done.wait()
-    return results
-
-
-def expect(kind: type[E], call: Callable[[], object]) -> E:
-    """Assert that a call raises an error of that kind, and return it."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"{kind.__name__} was not raised")
-
-
-def _put(table: str, key: bytes, value: object) -> Callable[[Tx], None]:
-    return lambda tx: tx.put(table, key, value)
-
-
-def _get(table: str, key: bytes, tx: Tx) -> Row | None:
-    return tx.get(table, key, Row)
-
-
-def _delete(table: str, key: bytes, tx: Tx) -> None:
-    tx.delete(table, key)
-
-
-def _told(told: list[int], index: int, _: Outcome[None]) -> None:
-    told.append(index)
-
-
-def _log(store: Store) -> list[tuple[int, str]]:
-    return [(log_sequence(key), row.name) for key, row in store.scan("log", b"", Row)]
