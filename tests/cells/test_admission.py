@@ -97,3 +97,55 @@ async def test_two_callers_of_a_new_guest_both_run(kit: Any) -> None:
                 nursery.start_soon(pool.run, echo, data)
         assert pool.statistics().compiled == 1
         assert pool.statistics().compiled_bytes > 0
+
+
+def large(body: str = "") -> str:
+    """Return a body that is compiled apart: more than 16 KiB, and cheap."""
+    return '(data (i32.const 0) "' + "x" * 17_000 + '")' + body
+
+
+async def test_a_large_module_is_compiled_apart_and_runs(kit: Any) -> None:
+    async with CellPool(2) as pool:
+        assert await pool.run(kit.make(large(kit.ECHO)), b"large") == b"large"
+        with pytest.raises(GuestRefused) as caught:
+            await pool.run(kit.make(large("(func (result i32))")), b"")
+        assert caught.value.rule == "valid"
+        with pytest.raises(GuestRefused) as caught:
+            await pool.run(kit.make(large()), b"")
+        assert (caught.value.rule, caught.value.where) == ("export", "run")
+        await kit.assert_whole(pool)
+
+
+async def test_two_callers_of_a_large_module_compile_it_once(
+    kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    really = trio.run_process
+
+    async def counted(command: Any, **options: Any) -> Any:
+        started.append(command)
+        return await really(command, **options)
+
+    monkeypatch.setattr(trio, "run_process", counted)
+    async with CellPool(2) as pool, trio.open_nursery() as nursery:
+        for data in (b"a", b"b"):
+            nursery.start_soon(pool.run, kit.make(large(kit.ECHO)), data)
+    assert len(started) == 1
+
+
+async def test_a_compile_bomb_is_killed_at_the_time_cap(kit: Any) -> None:
+    step = "(loop (br_if 0 (local.get 1)) (local.set 1 (i32.add (local.get 1) (local.get 2))))"
+    bomb = f"(func {'(local i32)' * 2000} {step * 4000})" + kit.RUN
+    async with CellPool(1, admission=AdmissionLimits(compile_seconds=0.5)) as pool:
+        with pytest.raises(GuestRefused) as caught:
+            await pool.run(kit.make(bomb), b"")
+        assert caught.value.rule == "compile_seconds"
+        await kit.assert_whole(pool)  # and the next module does not wait for the bomb
+
+
+async def test_a_module_that_needs_too_much_memory_to_compile_is_refused(kit: Any) -> None:
+    async with CellPool(1, admission=AdmissionLimits(compile_memory=1 << 20)) as pool:
+        with pytest.raises(GuestRefused) as caught:
+            await pool.run(kit.make(large(kit.ECHO)), b"")
+        assert caught.value.rule == "compile_memory"
+        await kit.assert_whole(pool)

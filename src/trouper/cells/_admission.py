@@ -1,8 +1,8 @@
 """Admission: from bytes that somebody gave us to a module that a cell may run.
 
 In this order: the magic number and the declared sizes, validation, compilation, imports and
-exports. Everything after the sizes runs in one worker thread with a time cap; the sizes are what
-bounds it, since a compilation cannot be interrupted. Compiled code is kept in memory only, under
+exports. One module at a time is compiled, off the loop and under a time cap: a small one in a
+worker thread, a large one in a process (`_compile`). Compiled code is kept in memory only, under
 the hash of the module: bytes of native code from anywhere else are never loaded.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from ..errors import GuestRefused
+from ._compile import IN_THREAD_BYTES, compile_apart
 from ._guest import Guest
 from ._limits import AdmissionLimits
 from ._sections import check_sections
@@ -74,9 +75,7 @@ class Admission:
         cap = self._limits.compile_seconds
         try:
             with trio.move_on_after(cap) as scope:
-                image, shape = await trio.to_thread.run_sync(
-                    self._admit, guest, abandon_on_cancel=True, limiter=self._worker
-                )
+                image, shape = await self._compiled(guest)
                 shape.check(guest.export, guest.limits)
                 self._remember(guest, image, shape)
                 return image
@@ -91,13 +90,27 @@ class Admission:
             where=guest.name,
         )
 
-    def _admit(self, guest: Guest) -> tuple[Image, Shape]:
+    async def _compiled(self, guest: Guest) -> tuple[Image, Shape]:
+        binary = await trio.to_thread.run_sync(self._read, guest, abandon_on_cancel=True)
+        if len(binary) <= IN_THREAD_BYTES:
+            return await trio.to_thread.run_sync(
+                self._compile, guest.digest, binary, abandon_on_cancel=True, limiter=self._worker
+            )
+        async with self._worker:
+            found = self._images.get(guest.digest)
+            if found is not None:
+                return found
+            return await compile_apart(guest.digest, binary, self._memory, self._limits)
+
+    def _read(self, guest: Guest) -> bytes:
         binary = guest.binary(self._limits.module_bytes)
-        found = self._images.get(guest.digest)
-        if found is not None:
-            return found
-        check_sections(binary, self._limits)
-        return self._compiler.compile(guest.digest, binary)
+        if guest.digest not in self._images:
+            check_sections(binary, self._limits)
+        return binary
+
+    def _compile(self, digest: bytes, binary: bytes) -> tuple[Image, Shape]:
+        # Somebody may have compiled it while this one waited for its turn.
+        return self._images.get(digest) or self._compiler.compile(digest, binary)
 
     def _remember(self, guest: Guest, image: Image, shape: Shape) -> None:
         if image.digest not in self._images:

@@ -70,7 +70,8 @@ class AdmissionLimits:
 
     Measured: a 355 kB function took 4.8 s to compile and 100,000 empty ones took 3.6 s and 510 MB,
     while validating either takes milliseconds. So the counts are read from the section headers
-    before anything else looks at the module.
+    before anything else looks at the module, and a large one is compiled in a process that a time
+    and a memory cap end.
 
     Attributes:
         module_bytes: Size of the whole module.
@@ -83,6 +84,7 @@ class AdmissionLimits:
         body_bytes: Size of one function.
         locals: Locals of one function.
         compile_seconds: Time for reading, validating and compiling.
+        compile_memory: Bytes the process may use that compiles a module of more than 16 KiB.
         cache_bytes: Compiled code kept for reuse, in memory only.
     """
 
@@ -96,6 +98,7 @@ class AdmissionLimits:
     body_bytes: int = 64 << 10
     locals: int = 2_000
     compile_seconds: float = 10.0
+    compile_memory: int = 1 << 30
     cache_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
