@@ -13,6 +13,7 @@ from ._combinators import Rank as Rank
 from ._combinators import Verdict as Verdict
 from ._combinators import Won as Won
 from ._combinators import verdict as verdict
+from ._contract import EffectHostBase as EffectHostBase
 from ._drain import ChildReport as ChildReport
 from ._drain import ChildState as ChildState
 from ._drain import DrainReport as DrainReport
@@ -27,9 +28,6 @@ from ._group import EffectGroup as EffectGroup
 from ._handle import GroupHandle as GroupHandle
 from ._handle import Settlement as Settlement
 from ._host import EffectHost as EffectHost
-from ._host import EffectHostBase as EffectHostBase
-from ._host import due_of as due_of
-from ._host import no_executor as no_executor
 from ._open import open_host as open_host
 from ._outcome import Cancelled as Cancelled
 from ._outcome import Completed as Completed
@@ -46,8 +44,10 @@ from ._runner import EffectContext as EffectContext
 from ._runner import Runner as Runner
 from ._runner import RunnerResolver as RunnerResolver
 from ._runner import attempt as attempt
+from ._runner import no_executor as no_executor
 from ._timer import TimerRunner as TimerRunner
 from ._timer import WallClock as WallClock
+from ._timer import due_of as due_of
 
 __all__ = (
     "Activity",

@@ -39,13 +39,24 @@ class GroupActor(SingleWriter[Arrival]):
     The rows are the truth: after any doubt (a moved fence, a peer's news) the view is read again.
     """
 
-    __slots__ = ("_host", "_news", "row", "running", "settled", "stuck", "unsettled", "watchers")
+    __slots__ = (
+        "_host",
+        "_news",
+        "given_up",
+        "row",
+        "running",
+        "settled",
+        "stuck",
+        "unsettled",
+        "watchers",
+    )
 
     def __init__(self, host: EffectHost, row: GroupRow, children: Sequence[ChildRow]) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
         self._host = host
         self._news = trio.Event()  # set and replaced at each change of the view
         self.running: dict[int, RunningChild] = {}  # writer: the host's dispatch and `ended`
+        self.given_up: dict[int, int] = {}  # position -> token of an attempt that is over
         self.stuck: Exception | None = None  # why a child cannot come to its end here
         self.watchers: list[Callable[[], None]] = []  # writer: whoever watches, removes itself
         self.view(row, children)
@@ -97,6 +108,7 @@ class GroupActor(SingleWriter[Arrival]):
         """Take the news that a child's attempt ended without a terminal."""
         if self.running.get(child.position) is child:
             del self.running[child.position]
+        self.given_up[child.position] = child.held.token
         if child.context.stuck is not None:
             self.stuck = child.context.stuck
         self.announce()
@@ -134,11 +146,16 @@ class GroupActor(SingleWriter[Arrival]):
                 self.unsettled.pop(end.position, None)
             else:
                 doubtful = True
-        self.row = row
+        self._learn(row)
         if doubtful:
             self._host.reread(self)
         self.announce()
         self._host.group_changed(self)
+
+    def _learn(self, row: GroupRow) -> None:
+        # Verdicts of one batch reach the loop in any order; an older row must not hide a close.
+        if row.progress > self.row.progress:
+            self.row = row
 
     def _last_sequence(self) -> int:
         return self.settled[-1].sequence if self.settled else 0
@@ -147,7 +164,7 @@ class GroupActor(SingleWriter[Arrival]):
 
     def apply_close(self, row: GroupRow) -> None:
         """Act on a close that is durable: one idempotent cancel per child that runs here."""
-        self.row = row
-        if row.closed and row.effective == Disposition.CANCEL:
+        self._learn(row)
+        if self.row.closed and self.row.effective == Disposition.CANCEL:
             for position in sorted(self.running):
                 self.running[position].context.cancel()

@@ -19,6 +19,7 @@ from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, encode_outcome
 from ._policy import Disposition
 from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, children_prefix, group_key
+from ._rules import is_free
 
 if TYPE_CHECKING:
     from ._host import EffectHost
@@ -90,71 +91,81 @@ class GroupDrain:
         row = host.store.get(GROUP_TABLE, group_key(key), GroupRow)
         if row is None:
             raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
-        actor = host.in_memory(key)
-        if actor is not None and actor.running:
+        working = self._working(key)
+        if working:
             raise DrainDeferred(
-                f"this host still runs {len(actor.running)} children of group {key!r}; retry later",
+                f"this host still works on children {working} of group {key!r}; retry later",
                 key=key,
             )
-        if self._stopped or not host.supports_groups:
+        if not host.supports_groups:
             return self._report(key, {}, ChildState.NO_EXECUTOR)
+        if self._stopped:
+            return self._report(key, {}, ChildState.INTERRUPTED)
         try:
             if row.effective == Disposition.CANCEL:
                 return await self._cancel(key)
             return await self._run(key)
         except CorruptGroup:
-            return self._report(key, {}, ChildState.CORRUPT)
+            return self._report(key, {}, ChildState.INTERRUPTED)
+
+    def _working(self, key: str) -> list[int]:
+        actor = self._host.in_memory(key)
+        lease = self._host.lease(key)
+        return [
+            child.position
+            for child in self._children(key)
+            if (actor is not None and child.position in actor.running)
+            or (child.owner == lease.owner and not child.settled and not is_free(child, lease))
+        ]
+
+    def _children(self, key: str) -> list[ChildRow]:
+        return [c for _, c in self._host.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)]
 
     async def _cancel(self, key: str) -> DrainReport:
         host = self._host
-        lease, now, outcome = host.lease(), host.now(), encode_outcome(Cancelled())
+        lease, now, outcome = host.lease(key), host.now(), encode_outcome(Cancelled())
         opened, _ = await host.store.commit(
             lambda tx: ledger.cancel_unsettled(tx, key, lease, outcome, now)
         )
         for position in opened.claimed:
             self.on_cancelled(EffectEnvelope.decoded(opened.children[position].envelope))
-        actor = host.in_memory(key)
-        if actor is not None:
-            host.reread(actor)
-            actor.announce()
-            host.group_changed(actor)
+        host.changed_by_drain(key)
         return self._report(key, {}, ChildState.LEASE_LIVE)
 
     async def _run(self, key: str) -> DrainReport:
         host = self._host
         runners: dict[int, Runner] = {}
-        for _, child in host.store.scan(CHILD_TABLE, children_prefix(key), ChildRow):
+        for child in self._children(key):
             runner = None if child.settled else host.resolve(EffectEnvelope.decoded(child.envelope))
             if runner is not None:
                 runners[child.position] = runner
-        lease, runnable = host.lease(), frozenset(runners)
+        lease, runnable = host.lease(key), frozenset(runners)
         opened = await host.store.commit(
             lambda tx: ledger.claim_unsettled(tx, key, lease, runnable)
         )
         actor = host.adopt(opened, runners)
         while any(position in actor.running for position in opened.claimed):
             await actor.changed()
-        left = {
-            p: ChildState.NO_EXECUTOR if p not in runners else ChildState.INTERRUPTED
-            for p in range(opened.row.children)
-            if p not in runners or p in opened.claimed
-        }
+        left: dict[int, ChildState] = {}
+        for child in self._children(key):
+            if child.position not in runners:
+                left[child.position] = ChildState.NO_EXECUTOR
+            elif child.position in opened.claimed:
+                ours = ledger.held(child) == ledger.held(opened.children[child.position])
+                left[child.position] = ChildState.INTERRUPTED if ours else ChildState.CONTESTED
         return self._report(key, left, ChildState.LEASE_LIVE)
 
     def _report(
         self, key: str, states: dict[int, ChildState], otherwise: ChildState
     ) -> DrainReport:
-        children = [
-            c for _, c in self._host.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)
-        ]
-        left = tuple(
-            ChildReport(
-                child.position,
-                child.replay_key,
-                state := states.get(child.position, otherwise),
-                child.expires if state is ChildState.LEASE_LIVE else None,
-            )
-            for child in children
-            if not child.settled
-        )
-        return DrainReport(key, left, len(children) - len(left))
+        children = self._children(key)
+        left: list[ChildReport] = []
+        for child in children:
+            state = states.get(child.position, otherwise)
+            if child.settled != bool(child.outcome):
+                state = ChildState.CORRUPT
+            elif child.settled:
+                continue
+            expires = child.expires if state is ChildState.LEASE_LIVE else None
+            left.append(ChildReport(child.position, child.replay_key, state, expires))
+        return DrainReport(key, tuple(left), len(children) - len(left))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ...errors import ReplayMismatch, ValueRefused
 from ...store import canonical, decode, encode, fingerprint
@@ -25,6 +25,15 @@ class GroupMembership:
     position: int
     wake: WakePolicy
     disposition: Disposition
+
+    def __post_init__(self) -> None:
+        if not self.group.strip() or self.position < 0:
+            raise ValueRefused(
+                f"a membership needs a group key and a position from 0, it has {self.group!r} and "
+                f"{self.position!r}",
+                path="membership",
+                reason="blank or out of range",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the persisted form."""
@@ -63,9 +72,9 @@ class EffectEnvelope:
 
     def __post_init__(self) -> None:
         for field in ("kind", "name", "scope", "replay_key"):
-            if not getattr(self, field):
+            if not getattr(self, field).strip():
                 raise ValueRefused(
-                    f"an envelope needs a {field}; it is empty", path=field, reason="blank"
+                    f"an envelope needs a {field}; it is blank", path=field, reason="blank"
                 )
 
     @classmethod
@@ -77,7 +86,7 @@ class EffectEnvelope:
 
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """Return fresh copies of the arguments."""
-        args, kwargs = decode(self.arguments)
+        args, kwargs = decode(self.arguments, is_canonical=True)
         return args, kwargs
 
     def in_group(self, membership: GroupMembership) -> EffectEnvelope:
@@ -107,7 +116,7 @@ class EffectEnvelope:
             _field(data, "arguments", bytes),
             _field(data, "scope", str),
             _field(data, "replay_key", str),
-            None if membership is None else GroupMembership.from_dict(membership),
+            None if membership is None else GroupMembership.from_dict(_mapping(membership)),
         )
 
     def encoded(self) -> bytes:
@@ -117,7 +126,7 @@ class EffectEnvelope:
     @classmethod
     def decoded(cls, data: bytes) -> EffectEnvelope:
         """Read the stored bytes."""
-        return cls.from_dict(decode(data))
+        return cls.from_dict(_mapping(decode(data)))
 
     def fingerprint(self) -> bytes:
         """Return the SHA-256 identity of the whole envelope, membership included when present."""
@@ -128,25 +137,37 @@ def require_same(recorded: EffectEnvelope, offered: EffectEnvelope, where: str) 
     """Raise `ReplayMismatch` naming the first field in which a replay drifted from its record."""
     if recorded == offered:
         return
+    # Compared as bytes: 1, 1.0 and True are other arguments, though Python calls them equal.
     old, new = _flat(recorded), _flat(offered)
-    for field in sorted(old.keys() | new.keys()):
-        if old.get(field) != new.get(field):
-            raise ReplayMismatch(
-                f"{where}: the journal holds {field} = {old.get(field)!r}, the code now offers "
-                f"{new.get(field)!r}; restore the recorded code, or start under a new key",
-                step=where,
-                field=field,
-                recorded=old.get(field),
-                offered=new.get(field),
-            )
+    field = next(f for f in sorted(old.keys() | new.keys()) if old.get(f) != new.get(f))
+    held, asked = (
+        list(envelope.call()) if field == "arguments" else flat.get(field)
+        for envelope, flat in ((recorded, old), (offered, new))
+    )
+    raise ReplayMismatch(
+        f"{where}: the journal holds {field} = {held!r}, the code now offers {asked!r}; restore "
+        "the recorded code, or start under a new key",
+        step=where,
+        field=field,
+        recorded=held,
+        offered=asked,
+    )
 
 
 def _flat(envelope: EffectEnvelope) -> dict[str, Any]:
     data = envelope.to_dict()
     membership = data.pop("membership", {})
-    args, kwargs = envelope.call()
-    data["arguments"] = [args, kwargs]
     return data | {f"membership.{name}": value for name, value in membership.items()}
+
+
+def _mapping(data: object) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise ValueRefused(
+            f"an envelope and its membership are maps of fields, this is {data!r:.80}",
+            path="$",
+            reason="not a map",
+        )
+    return cast("Mapping[str, Any]", data)
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:

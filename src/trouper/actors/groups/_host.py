@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 import trio
 
 from ..._ids import Incarnation
 from ...errors import (
     CursorOutOfRange,
-    EffectGroupsUnsupported,
     GroupShapeError,
     HandleBusy,
     HandleClosed,
     MembershipDropped,
-    NoExecutor,
     TrouperError,
 )
 from ...mailbox import Dispatcher
 from ...store import Store, Tx
 from . import _ledger as ledger
 from ._actor import GroupActor, RunningChild
+from ._attempts import HostTasks, Over
+from ._contract import EffectHostBase
 from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
 from ._group import EffectGroup
@@ -38,45 +37,11 @@ from ._rows import (
     children_prefix,
     group_key,
 )
-from ._rules import Lease
-from ._runner import EffectContext, Runner, RunnerResolver, attempt
+from ._rules import Lease, is_free
+from ._runner import EffectContext, Runner, RunnerResolver, attempt, no_executor
+from ._timer import Clock, due_of
 
 LEASE = 30.0
-
-
-class EffectHostBase:
-    """A host without groups: refuses every group method alike, and journals nothing."""
-
-    @property
-    def supports_groups(self) -> bool:
-        """Tell whether a runner resolver is registered; nothing else decides it."""
-        return False
-
-    async def open_group(self, group: EffectGroup, *, consumed: int = 0) -> GroupHandle:
-        """Refuse."""
-        raise self._unsupported("open")
-
-    async def next_settlement(self, handle: GroupHandle) -> Settlement:
-        """Refuse."""
-        raise self._unsupported("next")
-
-    async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
-        """Refuse."""
-        raise self._unsupported("close")
-
-    def _unsupported(self, verb: str) -> EffectGroupsUnsupported:
-        return EffectGroupsUnsupported(
-            f"{verb} refused: no runner resolver is registered on this host; register one first",
-            verb=verb,
-        )
-
-
-class Clock(Protocol):
-    """Tells the time of journaled facts: UTC seconds, running with trio's clock."""
-
-    def now(self) -> float:
-        """Return the time."""
-        ...
 
 
 class EffectHost(EffectHostBase):
@@ -101,16 +66,12 @@ class EffectHost(EffectHostBase):
         self.fail = fail
         self.owner: Incarnation = store.next_owner()
         self.fences_moved = 0  # writer: group actors
-        self._nursery = nursery
+        self._tasks = HostTasks(nursery, fail)
         self._clock = clock
         self._lease = lease
         self._resolver: RunnerResolver | None = None
         self._groups: dict[str, GroupActor] = {}  # writer: adopt, reread, forget_settled
         self._busy: set[int] = set()  # handles somebody waits on
-        self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
-        self._running = 0  # children between dispatch and their last step
-        self._idle = trio.Event()
-        self._closing = False
         self._drain = GroupDrain(self)
         self._roster = roster_of(store)
         self._roster.join(self)
@@ -140,10 +101,12 @@ class EffectHost(EffectHostBase):
         """Return the time of journaled facts (UTC, seconds)."""
         return self._clock.now()
 
-    def lease(self) -> Lease:
-        """Return the claim terms of this moment."""
+    def lease(self, key: str) -> Lease:
+        """Return the terms on which this host claims children of a group at this moment."""
         now = trio.current_time()
-        return Lease(self.owner, now, now + self._lease, self._roster.is_dead)
+        actor = self._groups.get(key)
+        given_up = frozenset(actor.given_up.items() if actor is not None else ())
+        return Lease(self.owner, now, now + self._lease, self._roster.is_dead, given_up)
 
     def is_dead(self, owner: Incarnation) -> bool:
         """Tell whether an incarnation is known to be dead; silence is no proof."""
@@ -177,7 +140,7 @@ class EffectHost(EffectHostBase):
             ReplayMismatch: a child drifted.
         """
         if not self.supports_groups:
-            raise self._unsupported("open")
+            raise self.unsupported("open")
         GroupHandle(group.key, len(group.children), consumed)
         runners = self.resolve_for_open(group)
         opened = await self.store.commit(self.opening(group, runners))
@@ -195,7 +158,7 @@ class EffectHost(EffectHostBase):
             HandleBusy: another task waits on this handle.
         """
         if not self.supports_groups:
-            raise self._unsupported("next")
+            raise self.unsupported("next")
         if handle.exhausted:
             raise CursorOutOfRange(
                 f"all {handle.children} children of group {handle.key!r} are consumed",
@@ -237,7 +200,7 @@ class EffectHost(EffectHostBase):
             GroupShapeError: the close would widen ``cancel`` to ``run_to_completion``.
         """
         if not self.supports_groups:
-            raise self._unsupported("close")
+            raise self.unsupported("close")
         key, seen = handle.key, handle.closes
         row = await self.store.commit(lambda tx: ledger.close_group(tx, key, seen, disposition))
         if row is not None:
@@ -256,10 +219,10 @@ class EffectHost(EffectHostBase):
             GroupShapeError: a first open meets a child that nothing here can run.
         """
         row = self.store.get(GROUP_TABLE, group_key(group.key), GroupRow)
-        pending = None if row is None else self._dispatchable(row)
+        free = None if row is None else self._free(row)
         runners: dict[int, Runner] = {}
         for position, child in enumerate(group.children):
-            if pending is not None and position not in pending:
+            if free is not None and position not in free:
                 continue
             runner = self.resolve(child)
             if runner is not None:
@@ -275,33 +238,33 @@ class EffectHost(EffectHostBase):
                 )
         return runners
 
-    def _dispatchable(self, row: GroupRow) -> frozenset[int]:
+    def _free(self, row: GroupRow) -> frozenset[int]:
         if row.closed:
             return frozenset()
-        running = self._groups[row.key].running if row.key in self._groups else {}
+        lease = self.lease(row.key)
         children = self.store.scan(CHILD_TABLE, children_prefix(row.key), ChildRow)
-        return frozenset(
-            c.position for _, c in children if not c.settled and c.position not in running
-        )
+        return frozenset(c.position for _, c in children if is_free(c, lease))
 
     def opening(
         self, group: EffectGroup, runners: Mapping[int, Runner]
     ) -> Callable[[Tx], ledger.Opened]:
         """Return the unit of an open, to run alone or inside another writer's unit."""
-        lease, now = self.lease(), self.now()
+        lease, now = self.lease(group.key), self.now()
         dues = [due_of(child, now) for child in group.children]
         positions = frozenset(runners)
         return lambda tx: ledger.open_group(tx, group, lease, dues, now, positions)
 
     def adopt(self, opened: ledger.Opened, runners: Mapping[int, Runner]) -> GroupActor:
         """Take over an open that is durable, and start what it claimed."""
-        actor = self._groups.get(opened.row.key)
+        key = opened.row.key
+        actor = self._groups.get(key)
         if actor is None:
-            actor = self._groups[opened.row.key] = GroupActor(self, opened.row, opened.children)
-        else:
+            actor = self._groups[key] = GroupActor(self, opened.row, opened.children)
+        if actor.row != self.store.get(GROUP_TABLE, group_key(key), GroupRow):
             self.reread(actor)
         for position in opened.claimed:
             self._dispatch(actor, opened.children[position], runners[position])
+        actor.apply_close(actor.row)  # a close may have become durable right behind the open
         if opened.claimed:
             self._roster.tell_peers(self, actor.key)
         return actor
@@ -347,6 +310,14 @@ class EffectHost(EffectHostBase):
             actor.apply_close(actor.row)
             actor.announce()
 
+    def changed_by_drain(self, key: str) -> None:
+        """Read a group again after a drain pass, if it is in memory, and spread the news."""
+        self.noticed(key)
+        self._roster.tell_peers(self, key)
+        actor = self._groups.get(key)
+        if actor is not None:
+            self.forget_settled(actor)
+
     def group_changed(self, actor: GroupActor) -> None:
         """Spread the news of new ranks, and drop the group from memory once nobody needs it."""
         self._roster.tell_peers(self, actor.key)
@@ -372,45 +343,6 @@ class EffectHost(EffectHostBase):
         else:
             actor.arrived(child, encode_outcome(outcome))
 
-    def attempt(
-        self, runner: Runner, context: EffectContext, over: Callable[[Outcome | None], None]
-    ) -> None:
-        """Run one attempt in this host's nursery and hand its outcome to ``over``.
-
-        None means that it ended without a terminal: interrupted, or stuck. A closing host starts
-        nothing.
-        """
-        if self._closing:
-            context.interrupt()
-        self.start(self._attempt, runner, context, over, name=context.key)
-
-    async def _attempt(
-        self, runner: Runner, context: EffectContext, over: Callable[[Outcome | None], None]
-    ) -> None:
-        self._attempts[context] = runner.releasable
-        try:
-            outcome = None if self._closing else await attempt(runner, context)
-        finally:
-            del self._attempts[context]
-        over(outcome)
-
-    def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
-        """Start a task of this host; `close` waits for all of them."""
-        self._running += 1
-        self._nursery.start_soon(self._tracked, fn, args, name=name)
-
-    async def _tracked(self, fn: Callable[..., Awaitable[None]], args: Sequence[object]) -> None:
-        try:
-            await fn(*args)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
-            self.fail(error)
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
-
     async def _renew_claims(self) -> None:
         # Renewed at a third of the lease, all runners in one unit: silence for a whole lease then
         # means trouble, and still proves nothing about the old runner.
@@ -425,45 +357,33 @@ class EffectHost(EffectHostBase):
                 continue
             expires = trio.current_time() + self._lease
             lost = await self.store.commit(partial(ledger.renew_all, held=held, expires=expires))
-            for key, position in lost:
+            for key, position, mine in lost:
                 actor = self._groups.get(key)
-                child = actor.running.get(position) if actor else None
-                if actor is not None and child is not None and position in actor.unsettled:
+                child = actor.running.get(position) if actor is not None else None
+                if child is not None and child.held == mine:
                     child.context.interrupt()
 
-    # -- end ------------------------------------------------------------------------------------
+    def attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
+        """Run one attempt in this host's nursery; see `HostTasks.attempt`."""
+        self._tasks.attempt(runner, context, over)
 
-    @property
-    def running(self) -> int:
-        """Return how many children and other tasks of this host run now."""
-        return self._running
+    def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
+        """Start a task of this host; `close` waits for all of them."""
+        self._tasks.start(fn, *args, name=name)
+
+    # -- end ------------------------------------------------------------------------------------
 
     async def close(self, grace: float) -> None:
         """Give running children ``grace`` seconds, then end them without a terminal.
 
         Returns when the last one has ended; only then are this incarnation's claims free.
         """
-        self._closing = True
         self._drain.stop()
         with trio.CancelScope(shield=True):
-            self._interrupt(only_releasable=True)
-            with trio.move_on_after(grace):
-                await self._all_ended()
-            self._interrupt(only_releasable=False)
-            await self._all_ended()
+            await self._tasks.close(grace)
             while any(actor.pending for actor in self._groups.values()):
                 await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)
-
-    def _interrupt(self, *, only_releasable: bool) -> None:
-        for context, releasable in list(self._attempts.items()):
-            if releasable or not only_releasable:
-                context.interrupt()
-
-    async def _all_ended(self) -> None:
-        while self._running:
-            self._idle = trio.Event()
-            await self._idle.wait()
 
     def _require_open(self, actor: GroupActor, handle: GroupHandle) -> None:
         if handle.closes < actor.row.closes:
@@ -473,20 +393,3 @@ class EffectHost(EffectHostBase):
                 key=handle.key,
                 consumed=handle.consumed,
             )
-
-
-def no_executor(envelope: EffectEnvelope) -> NoExecutor:
-    """Build the error for an envelope that nothing here can run."""
-    return NoExecutor(
-        f"nothing here runs {envelope.kind} {envelope.name!r} ({envelope.replay_key!r}); import or "
-        "list it in open_system",
-        replay_key=envelope.replay_key,
-    )
-
-
-def due_of(envelope: EffectEnvelope, now: float) -> float:
-    """Return the due instant that a timer journals at its open (UTC); 0 for anything else."""
-    if envelope.kind != "timer":
-        return 0.0
-    (seconds,), _ = envelope.call()
-    return now + float(seconds)

@@ -6,11 +6,12 @@ Every function takes a `Tx` and may run more than once, so none has an effect be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...errors import CorruptGroup, FenceMoved, GroupShapeError
+from ...errors import CorruptGroup, FenceMoved, GroupShapeError, TooLarge
 from ...store import Tx
 from ._group import EffectGroup
+from ._outcome import ErrorRecord, Failed, encode_outcome
 from ._policy import Disposition
 from ._rows import (
     CHILD_TABLE,
@@ -157,14 +158,24 @@ def finalise_all(
         except FenceMoved as moved:
             ends.append(moved)
             continue
+        child = _put_terminal(tx, child)
         place = settle_key(key, child.sequence)
         if tx.get(SETTLE_TABLE, place, SettleRow) is not None:
             raise CorruptGroup(f"sequence {child.sequence} of group {key!r} is taken", key=key)
-        tx.put(CHILD_TABLE, child_key(key, child.position), child)
         tx.put(SETTLE_TABLE, place, SettleRow(key, child.sequence, child.position))
         ends.append(child)
     tx.put(GROUP_TABLE, group_key(key), row)
     return row, ends
+
+
+def _put_terminal(tx: Tx, child: ChildRow) -> ChildRow:
+    place = child_key(child.group, child.position)
+    try:
+        tx.put(CHILD_TABLE, place, child)
+    except TooLarge as error:  # the outcome fits alone, not beside the child's arguments
+        child = replace(child, outcome=encode_outcome(Failed(ErrorRecord.of(error))))
+        tx.put(CHILD_TABLE, place, child)
+    return child
 
 
 def close_group(tx: Tx, key: str, closes_seen: int, asked: Disposition) -> GroupRow | None:
@@ -180,14 +191,14 @@ def close_group(tx: Tx, key: str, closes_seen: int, asked: Disposition) -> Group
 
 def renew_all(
     tx: Tx, held: Sequence[tuple[str, int, Claim]], expires: float
-) -> list[tuple[str, int]]:
+) -> list[tuple[str, int, Claim]]:
     """Extend the claims of running children; return those that were lost."""
-    lost: list[tuple[str, int]] = []
+    lost: list[tuple[str, int, Claim]] = []
     for key, position, mine in held:
         child = tx.get(CHILD_TABLE, child_key(key, position), ChildRow)
         after = None if child is None else renew(child, mine, expires)
         if after is None:
-            lost.append((key, position))
+            lost.append((key, position, mine))
         else:
             tx.put(CHILD_TABLE, child_key(key, position), after)
     return lost

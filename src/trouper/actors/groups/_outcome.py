@@ -10,8 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ...errors import EffectFailed, OutcomeUnknown, TrouperError, ValueRefused, durable_name
+from ...errors import (
+    EffectFailed,
+    OutcomeUnknown,
+    TooLarge,
+    TrouperError,
+    ValueRefused,
+    durable_name,
+)
 from ...store import decode, encode
+
+MAX_TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +37,12 @@ class ErrorRecord:
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         if isinstance(error, TrouperError):
-            return cls(error.record_name, str(error), _plain(error.facts))
+            return cls(error.record_name, _text(error), _plain(error.facts))
+        text = _text(error)
         return cls(
             EffectFailed.record_name,
-            f"{type(error).__name__}: {error}",
-            {"type": durable_name(type(error)), "text": str(error)},
+            f"{type(error).__name__}: {text}",
+            {"type": durable_name(type(error)), "text": text},
         )
 
     def revive(self) -> TrouperError:
@@ -43,14 +53,23 @@ class ErrorRecord:
         return kind.revive(self.message, self.facts)
 
 
+def _text(error: BaseException) -> str:
+    """Return an error's text as a journal can carry it: a file name may hold lone surrogates."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(its text cannot be had: {type(broken).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _plain(facts: dict[str, Any]) -> dict[str, Any]:
     """Keep the facts that a journal can carry; of the others it carries the text."""
     kept: dict[str, Any] = {}
     for name, value in facts.items():
         try:
             kept[name] = decode(encode(value))
-        except ValueRefused:
-            kept[name] = repr(value)
+        except (ValueRefused, TooLarge):
+            kept[name] = f"{value!r:.{MAX_TEXT}}"
     return kept
 
 
@@ -105,10 +124,15 @@ def encode_outcome(outcome: Outcome) -> bytes:
         case Completed(value):
             try:
                 return encode(["completed", value])
-            except ValueRefused as refused:
+            except (ValueRefused, TooLarge) as refused:
                 return encode_outcome(Failed(ErrorRecord.of(refused)))
         case Failed(error, unknown):
-            return encode(["failed", error.name, error.message, error.facts, unknown])
+            try:
+                return encode(["failed", error.name, error.message, error.facts, unknown])
+            except TooLarge:
+                # An error is a message to people: its head says what the rest cannot.
+                message = f"{error.message[:MAX_TEXT]} [cut: {len(error.message)} characters]"
+                return encode(["failed", error.name, message, {}, unknown])
         case Cancelled():
             return encode(["cancelled"])
 

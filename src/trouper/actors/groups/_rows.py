@@ -33,6 +33,11 @@ class GroupRow:
     opened_at: float
 
     @property
+    def progress(self) -> tuple[int, int, bool]:
+        """Order the versions of one row: each part only grows, so the greater one is newer."""
+        return self.closes, self.counter, self.effective != self.declared
+
+    @property
     def closed(self) -> bool:
         """Tell whether the caller's interest ended durably."""
         return self.closes > 0

@@ -27,12 +27,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who asks for claims, when, for how long, and which incarnations are known to be dead."""
+    """Who asks for claims, when, for how long, and what it knows to be free before its time.
+
+    ``is_dead`` tells which incarnations are gone, ``given_up`` holds (position, token) of the
+    asker's own attempts that ended without a terminal.
+    """
 
     owner: Incarnation
     now: float
     expires: float
     is_dead: Callable[[Incarnation], bool]
+    given_up: frozenset[tuple[int, int]] = frozenset()
 
 
 def new_rows(
@@ -118,15 +123,22 @@ def require_same_child(child: ChildRow, offered: EffectEnvelope) -> None:
         )
 
 
-def claim(child: ChildRow, lease: Lease) -> ChildRow | None:
-    """Claim an unsettled child, or None while a live owner holds it (ruling 6).
+def is_free(child: ChildRow, lease: Lease) -> bool:
+    """Tell whether a child may be claimed: unsettled, and no live owner holds it (ruling 6).
 
-    The claim of a dead incarnation is free at once, any other only when its time is up.
+    The claim of a dead incarnation is free at once, any other only when its time is up. Our own is
+    free once its attempt is over here: two opens at one time must not run a child twice.
     """
     if child.settled:
-        return None
-    held = child.owner not in (NOBODY, lease.owner)
-    if held and not lease.is_dead(child.owner) and child.expires > lease.now:
+        return False
+    if child.owner == lease.owner:
+        return (child.position, child.token) in lease.given_up
+    return child.owner == NOBODY or lease.is_dead(child.owner) or child.expires <= lease.now
+
+
+def claim(child: ChildRow, lease: Lease) -> ChildRow | None:
+    """Claim a child, or None when it is not free."""
+    if not is_free(child, lease):
         return None
     return replace(
         child,

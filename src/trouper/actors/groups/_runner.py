@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import trio
 
+from ...errors import NoExecutor
 from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, Completed, ErrorRecord, Failed, Outcome
 
@@ -33,6 +34,11 @@ class EffectContext:
     def cancelled(self) -> bool:
         """Tell whether a journaled cancel reached this attempt. A shutdown is no cancel."""
         return self._cancel_asked
+
+    @property
+    def interrupted(self) -> bool:
+        """Tell whether this attempt was told to end without a terminal."""
+        return self._scope.cancel_called and not self._cancel_asked
 
     def cancel(self) -> None:
         """Deliver a journaled cancel: the attempt ends and its terminal decides (ruling 2)."""
@@ -90,7 +96,18 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | None:
         ctx.stuck = stuck.reason
         return None
     except Exception as error:
+        if ctx.interrupted:
+            return None  # raised on the way out of a shutdown: no terminal (ruling 14)
         return Failed(ErrorRecord.of(error))
     if not ended:
         return Cancelled() if ctx.cancelled else None
     return result if isinstance(result, Completed | Failed | Cancelled) else Completed(result)
+
+
+def no_executor(envelope: EffectEnvelope) -> NoExecutor:
+    """Build the error for an envelope that nothing here can run."""
+    return NoExecutor(
+        f"nothing here runs {envelope.kind} {envelope.name!r} ({envelope.replay_key!r}); import or "
+        "list it in open_system",
+        replay_key=envelope.replay_key,
+    )

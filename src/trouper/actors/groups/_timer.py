@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
 import trio
 
+from ._envelope import EffectEnvelope
 from ._runner import EffectContext
+
+
+class Clock(Protocol):
+    """Tells the time of journaled facts: UTC seconds, running with trio's clock."""
+
+    def now(self) -> float:
+        """Return the time."""
+        ...
 
 
 class WallClock:
@@ -32,3 +42,11 @@ class TimerRunner:
     async def run(self, ctx: EffectContext) -> None:
         """Wait."""
         await trio.sleep(max(0.0, ctx.due - self._clock.now()))
+
+
+def due_of(envelope: EffectEnvelope, now: float) -> float:
+    """Return the due instant that a timer journals at its open (UTC); 0 for anything else."""
+    if envelope.kind != "timer":
+        return 0.0
+    (seconds,), _ = envelope.call()
+    return now + float(seconds)

@@ -1,0 +1,82 @@
+"""The tasks of one host: attempts of runners, and whatever else must end before the host does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import trio
+
+from ._outcome import Outcome
+from ._runner import EffectContext, Runner, attempt
+
+Over: TypeAlias = Callable[[Outcome | None], None]
+
+
+class HostTasks:
+    """Runs attempts in the host's nursery, never in a caller's task.
+
+    What a task raises ends the system: an effect's failure never gets here.
+    """
+
+    def __init__(self, nursery: trio.Nursery, fail: Callable[[BaseException], None]) -> None:
+        self._nursery = nursery
+        self._fail = fail
+        self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
+        self._closing = False
+        self._idle = trio.Event()
+        self.running = 0  # tasks between start and their last step
+
+    def attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
+        """Run one attempt and hand its outcome to ``over``.
+
+        None means that it ended without a terminal: interrupted, or stuck. Once closing, nothing
+        starts.
+        """
+        if self._closing:
+            context.interrupt()
+        self.start(self._attempt, runner, context, over, name=context.key)
+
+    async def _attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
+        self._attempts[context] = runner.releasable
+        try:
+            outcome = None if self._closing else await attempt(runner, context)
+        finally:
+            del self._attempts[context]
+        over(outcome)
+
+    def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
+        """Start a task of this host; `close` waits for all of them."""
+        self.running += 1
+        self._nursery.start_soon(self._tracked, fn, args, name=name)
+
+    async def _tracked(self, fn: Callable[..., Awaitable[None]], args: Sequence[object]) -> None:
+        try:
+            await fn(*args)
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            self.running -= 1
+            if not self.running:
+                self._idle.set()
+
+    async def close(self, grace: float) -> None:
+        """Let go of what only waits, give the rest ``grace`` seconds, then end it."""
+        self._closing = True
+        self._interrupt(only_releasable=True)
+        with trio.move_on_after(grace):
+            await self._all_ended()
+        self._interrupt(only_releasable=False)
+        await self._all_ended()
+
+    def _interrupt(self, *, only_releasable: bool) -> None:
+        for context, releasable in list(self._attempts.items()):
+            if releasable or not only_releasable:
+                context.interrupt()
+
+    async def _all_ended(self) -> None:
+        while self.running:
+            self._idle = trio.Event()
+            await self._idle.wait()
