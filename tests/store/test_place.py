@@ -1,0 +1,181 @@
+"""Where a store may be opened, and what it says where it may not."""
+# ruff: noqa: ASYNC240 (files and children are what these tests are about)
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from trouper.errors import (
+    FormatTooNew,
+    PathRefused,
+    StoreDamaged,
+    WrongEngine,
+)
+from trouper.store import _place
+from trouper.store._engine import StoreState
+from trouper.store._records import from_frame, to_frame
+
+
+async def test_a_file_is_no_place_for_a_store(tmp_path: Path, refused: Any) -> None:
+    path = tmp_path / "file"
+    path.write_text("precious")
+    await refused(path, PathRefused, "it is a file|not a directory")
+    await refused(path, PathRefused, "not a directory", create=False)
+    await refused(path / "below", PathRefused, "Not a directory")
+    assert path.read_text() == "precious"
+
+
+async def test_nothing_is_made_without_leave(tmp_path: Path, refused: Any) -> None:
+    await refused(tmp_path / "nowhere", PathRefused, "there is nothing", create=False)
+    assert not (tmp_path / "nowhere").exists()
+    await refused(tmp_path, PathRefused, "no store", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_store_is_made_with_its_parents_and_readable_by_its_user_only(
+    tmp_path: Path, opened: Any
+) -> None:
+    path = tmp_path / "a" / "b"
+    await opened(path)
+    assert path.stat().st_mode & 0o777 == 0o700
+    for name in ("data.mdb", "lock.mdb", "owner.lock"):
+        assert (path / name).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything")
+async def test_a_directory_without_permission_is_refused(state: Path, refused: Any) -> None:
+    state.chmod(0o500)
+    (state / "owner.lock").chmod(0o400)
+    try:
+        await refused(state, PathRefused, "Permission denied")
+    finally:
+        state.chmod(0o700)
+
+
+async def test_garbage_is_refused_and_left_alone(tmp_path: Path, refused: Any) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"this is somebody's thesis" * 1000)
+    await refused(tmp_path, StoreDamaged, "not an LMDB file")
+
+
+async def test_the_lmdb_file_of_another_program_is_refused_and_left_alone(
+    tmp_path: Path, refused: Any
+) -> None:
+    with (
+        lmdb.open(str(tmp_path), lib_version=0, max_dbs=1) as env,
+        env.begin(write=True, db=env.open_db(b"theirs")) as txn,
+    ):
+        txn.put(b"k", b"v")
+    await refused(tmp_path, StoreDamaged, "not one of a trouper store")
+
+
+async def test_a_file_of_the_other_lmdb_engine_is_refused_and_left_alone(
+    tmp_path: Path, refused: Any
+) -> None:
+    with lmdb.open(str(tmp_path), lib_version=1) as env, env.begin(write=True) as txn:
+        assert env.lib_version()[0] == 1
+        txn.put(b"k", b"v")
+    await refused(tmp_path, WrongEngine, "another data format")
+
+
+async def test_an_environment_variable_does_not_choose_the_data_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Any
+) -> None:
+    monkeypatch.setenv("LMDB_DEFAULT_LIB_VERSION", "1")
+    await opened(tmp_path)
+    await opened(tmp_path)
+    with lmdb.open(str(tmp_path), readonly=True, lock=False) as env:
+        assert env.lib_version()[:2] == (0, 9)
+
+
+async def test_a_newer_format_is_refused_and_left_alone(state: Path, refused: Any) -> None:
+    identity = json.loads((state / "store.json").read_text())
+    (state / "store.json").write_text(json.dumps(identity | {"format": 2}))
+    await refused(state, FormatTooNew, "format 2")
+
+
+async def test_a_newer_format_is_refused_without_the_identity_file_too(
+    state: Path, refused: Any
+) -> None:
+    rewrite_state(state, format=2)
+    (state / "store.json").unlink()
+    await refused(state, FormatTooNew, "format 2")
+
+
+async def test_a_lost_identity_file_is_written_again(state: Path, opened: Any) -> None:
+    before = json.loads((state / "store.json").read_text())
+    (state / "store.json").unlink()
+    await opened(state)
+    assert json.loads((state / "store.json").read_text()) == before
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x", "uuid": 1}', "\0\0"])
+async def test_an_unreadable_identity_file_is_damage(
+    state: Path, content: str, refused: Any
+) -> None:
+    (state / "store.json").write_text(content)
+    error = await refused(state, StoreDamaged, "identity")
+    assert error.facts["where"] == "store.json"
+
+
+async def test_the_data_of_another_store_is_refused(
+    state: Path, tmp_path: Path, opened: Any, refused: Any
+) -> None:
+    await opened(tmp_path / "other")
+    (tmp_path / "other" / "data.mdb").replace(state / "data.mdb")
+    await refused(state, StoreDamaged, "lives in this directory")
+
+
+def rewrite_state(path: Path, **changes: Any) -> None:
+    with lmdb.open(str(path), max_dbs=16) as env:
+        own = env.open_db(b"store", create=False)
+        with env.begin(write=True, db=own) as txn:
+            frame = txn.get(b"state")
+            found = from_frame("store", b"state", frame or b"", StoreState)
+            values = {name: getattr(found, name) for name in StoreState.__slots__}
+            txn.put(b"state", to_frame(b"state", StoreState(**(values | changes))))
+
+
+# --- network file systems ---------------------------------------------------------------------
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 22 0:40 / /srv rw - nfs4 host:/x rw
+31 30 0:41 / /srv/local\\040disk rw - xfs /dev/vdb rw
+32 22 0:42 / /home/me/remote rw,nosuid shared:5 - fuse.sshfs me@host: rw
+33 22 0:43 / /twice rw - ext4 /dev/vdc rw
+34 33 0:44 / /twice rw - cifs //host/x rw
+nonsense
+""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "system"),
+    [
+        ("/", None),
+        ("/srvother/x", None),
+        ("/srv", "nfs4"),
+        ("/srv/state", "nfs4"),
+        ("/srv/local disk/state", None),
+        ("/home/me/remote/a/b", "fuse.sshfs"),
+        ("/home/me", None),
+        ("/twice/x", "cifs"),
+    ],
+)
+def test_the_innermost_mount_says_whether_a_path_is_on_the_network(
+    path: str, system: str | None
+) -> None:
+    assert _place.network_system(Path(path), MOUNTS) == system
+
+
+async def test_a_network_file_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any
+) -> None:
+    monkeypatch.setattr(_place, "_mounts", lambda: ["1 0 0:1 / / rw - nfs host:/ rw"])
+    await refused(tmp_path, PathRefused, "network file system .nfs.*local disk")
+    assert list(tmp_path.iterdir()) == []
