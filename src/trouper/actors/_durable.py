@@ -68,7 +68,9 @@ class DurableSide:
         listed: Iterable[Activity[..., Any]],
         *,
         shutdown: float,
+        history_limit: int,
     ) -> None:
+        self._history_limit = history_limit
         self.store = store
         self.registry = ActivityRegistry(listed)
         self._kinds: Mapping[str, RunnerKind] = {kind.kind: kind for kind in kinds}
@@ -88,7 +90,7 @@ class DurableSide:
         """Wire, validate, then recover. The store is open."""
         self._clock = WallClock()
         self.host = EffectHost(self.store, dispatcher, nursery, self._clock, fail)
-        self.activations = Activations(self.host, self.registry)
+        self.activations = Activations(self.host, self.registry, history_limit=self._history_limit)
         self.operations = Operations(self.host)
         self.host.register(self.resolve)
         self.registry.require_unambiguous()

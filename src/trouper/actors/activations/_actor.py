@@ -226,7 +226,7 @@ class ActivationActor(SingleWriter[Command]):
         rows: list[StepRow] = []
         if not self._fresh:
             rows = [r for _, r in host.store.scan(TABLE, steps_prefix(self.row.scope), StepRow)]
-        args, kwargs = decode(self.row.arguments)
+        args, kwargs = decode(self.row.arguments, is_canonical=True)
         self._driver = Driver(
             activity.fn,  # type: ignore[attr-defined]
             self.key,
@@ -235,6 +235,7 @@ class ActivationActor(SingleWriter[Command]):
             kwargs,
             history=History(rows, host.group),
             started_at=self.row.created_at,
+            history_limit=self._service.history_limit,
         )
         self._driver.cancel_step = self.row.cancel_step
         return self._driver

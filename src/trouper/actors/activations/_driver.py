@@ -23,7 +23,6 @@ from ._activation import Activation
 from ._call import Call
 from ._history import History, Offer, offer
 
-HISTORY_LIMIT = 10_000
 SWALLOW_LIMIT = 50
 
 
@@ -61,7 +60,7 @@ class Driver:
         *,
         history: History,
         started_at: float,
-        history_limit: int = HISTORY_LIMIT,
+        history_limit: int,
     ) -> None:
         self._fn = fn
         self._scope = scope

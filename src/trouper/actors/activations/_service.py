@@ -35,15 +35,25 @@ from ._durable import Durable
 from ._handle import ActivationHandle
 from ._rows import TABLE, ActivationRow, activation_key
 
+HISTORY_LIMIT = 10_000
+"""Steps that one activation may take; its replay then costs about a tenth of a second."""
+
 log = logging.getLogger("trouper.activations")
 
 
 class Activations:
     """The live activations of a system, and the way to those that are only in the journal."""
 
-    def __init__(self, host: EffectHost, registry: ActivityRegistry) -> None:
+    def __init__(
+        self,
+        host: EffectHost,
+        registry: ActivityRegistry,
+        *,
+        history_limit: int = HISTORY_LIMIT,
+    ) -> None:
         self.host = host
         self.registry = registry
+        self.history_limit = history_limit
         self.closing = False
         self.finished = 0  # writer: `left`
         self._live: dict[str, ActivationActor] = {}  # writer: `_bring_up`, `left`

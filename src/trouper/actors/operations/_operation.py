@@ -141,7 +141,7 @@ class Operations:
             actor = self._actors.setdefault(key, OperationActor(self._host, row))
         if actor.row.request != asked or actor.row.key != key:
             raise OperationMismatch(
-                f"operation {key!r} was recorded for another request; give a new request its own key",
+                f"operation {key!r} was recorded for another request; a new one needs its own key",
                 key=key,
             )
         return Operation(actor)

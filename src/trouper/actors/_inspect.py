@@ -1,0 +1,134 @@
+"""Read what a journal holds, for people and for tools: views, never rows.
+
+Everything here only reads, from a store that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..store import Store
+from .activations import ActivationRow, StepRow
+from .groups import (
+    ChildRow,
+    EffectEnvelope,
+    GroupRow,
+    decode_outcome,
+)
+from .operations import OperationRow
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationView:
+    """One activation. ``state`` is running, completed, failed or cancelled."""
+
+    key: str
+    activity: str
+    parent: str
+    state: str
+    created_at: float
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectView:
+    """One unit of work: a step of an activation, or a child of a group.
+
+    ``attempts`` counts claims; ``state`` is open until it settled, then the word of its outcome.
+    """
+
+    key: str
+    kind: str
+    name: str
+    arguments: tuple[Any, ...]
+    state: str
+    attempts: int
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether it has its terminal."""
+        return self.state != "open"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group: how many of its children settled, and whether its caller's interest ended."""
+
+    key: str
+    children: int
+    settled: int
+    closed: bool
+    disposition: str
+    opened_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperationView:
+    """One operation."""
+
+    key: str
+    status: str
+    attempts: int
+    version: int
+
+
+def activations(store: Store) -> list[ActivationView]:
+    """Return every activation, oldest first."""
+    rows = [row for _, row in store.scan("record", b"A", ActivationRow)]
+    return [
+        ActivationView(
+            row.key,
+            row.activity,
+            row.parent,
+            _word(row.outcome, "running"),
+            row.created_at,
+            row.head,
+        )
+        for row in sorted(rows, key=lambda row: (row.created_at, row.key))
+    ]
+
+
+def effects(store: Store) -> Iterator[EffectView]:
+    """Return every unit of work that the journal knows, in key order."""
+    for _, step in store.scan("record", b"T", StepRow):
+        if step.envelope:
+            yield _effect(step.envelope, step.outcome, step.attempt)
+    for _, child in store.scan("record", b"C", ChildRow):
+        yield _effect(child.envelope, child.outcome, child.attempt)
+
+
+def groups(store: Store) -> list[GroupView]:
+    """Return every group, oldest first."""
+    rows = [row for _, row in store.scan("group", b"G", GroupRow)]
+    return [
+        GroupView(row.key, row.children, row.counter, row.closed, row.effective, row.opened_at)
+        for row in sorted(rows, key=lambda row: (row.opened_at, row.key))
+    ]
+
+
+def operations(store: Store) -> list[OperationView]:
+    """Return every operation, by key."""
+    rows = [row for _, row in store.scan("record", b"O", OperationRow)]
+    return [
+        OperationView(row.key, row.status, row.token, row.version)
+        for row in sorted(rows, key=lambda row: row.key)
+    ]
+
+
+def _effect(envelope: bytes, outcome: bytes, attempts: int) -> EffectView:
+    read = EffectEnvelope.decoded(envelope)
+    args, kwargs = read.call()
+    return EffectView(
+        read.replay_key,
+        read.kind,
+        read.name,
+        (*args, *kwargs.values()),
+        _word(outcome, "open"),
+        attempts,
+    )
+
+
+def _word(outcome: bytes, otherwise: str) -> str:
+    return type(decode_outcome(outcome)).__name__.lower() if outcome else otherwise
