@@ -95,6 +95,7 @@ class Shim:
 
     __slots__ = (
         "_ask",
+        "_left",
         "_logged",
         "_rest",
         "bridge",
@@ -121,6 +122,7 @@ class Shim:
         self.calls = 0
         self.logs: list[str] = []
         self._logged = 0
+        self._left = 0  # fuel, while a host call is under way
         self._rest = b""  # what of the last response is still staged
         self.kind: str | None = None  # why the run was halted, once and for all
         self.detail = ""
@@ -157,11 +159,15 @@ class Shim:
         self.calls += 1
         if self.calls > self.limits.calls:
             raise Halt("calls", f"more than {self.limits.calls} host calls")
-        left = port.fuel() - CALL_FUEL - (size & U32)
-        if left < 0:
-            raise Halt("out_of_fuel")
-        port.set_fuel(left)
+        self._left = port.fuel()
+        self._charge(CALL_FUEL + (size & U32))
         return port
+
+    def _charge(self, fuel: int) -> None:
+        # On paper only, until the call ends: the guest runs no instruction meanwhile.
+        if fuel > self._left:
+            raise Halt("out_of_fuel")
+        self._left -= fuel
 
     def provider_call(
         self, name: int, name_len: int, request: int, request_len: int, out: int, room: int
@@ -182,20 +188,21 @@ class Shim:
             raise Halt("killed")
         self._rest = response
         self._take(port, out, room)
+        port.set_fuel(self._left)
         return len(response)
 
     def provider_take(self, out: int, room: int) -> int:
         """Copy the next part of the last response; return how much, 0 when nothing is left."""
-        return self._take(self.enter(0), out, room)
+        port = self.enter(0)
+        count = self._take(port, out, room)
+        port.set_fuel(self._left)
+        return count
 
     def _take(self, port: GuestPort, out: int, room: int) -> int:
         # The size is read again: the memory may have grown while the response was on its way.
         start, count = checked_range(out, room, port.size(), U32)
         part, self._rest = self._rest[:count], self._rest[count:]
-        left = port.fuel() - len(part)
-        if left < 0:
-            raise Halt("out_of_fuel")
-        port.set_fuel(left)
+        self._charge(len(part))
         port.write(start, part)
         return len(part)
 
@@ -208,6 +215,7 @@ class Shim:
         start, count = checked_range(text, length, port.size(), self.limits.log_bytes)
         line = port.read(start, count).decode("utf-8", "replace")
         self.logs.append(printable(line, LOG_LINE_BYTES))
+        port.set_fuel(self._left)
 
 
 def printable(text: str, most: int) -> str:
