@@ -17,7 +17,7 @@ Make = Callable[[], Store]
 MAKERS: dict[str, Callable[[Path], Store]] = {
     "lmdb": lambda path: LmdbStore(path),
     "lmdb-relaxed": lambda path: LmdbStore(path, level="relaxed"),
-    "lmdb-tiny-map": lambda path: LmdbStore(path, map_size=64 * 1024, debug=True),
+    "lmdb-tiny-map": lambda path: LmdbStore(path, map_size=32 * 1024, debug=True, verify="always"),
     "memory": lambda path: MemoryStore(),
     "memory-debug": lambda path: MemoryStore(debug=True, level="relaxed"),
 }

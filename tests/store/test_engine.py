@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,54 @@ trio.run(main)
     assert child(code, tmp_path).returncode == 3
     await opened(tmp_path)
     assert verified == [tmp_path / "data.mdb"]
+
+
+# --- killed while it opens --------------------------------------------------------------------
+
+KILLED = """
+import trouper.store._engine as engine
+
+name, when, module = sys.argv[2:]
+owner = engine.Env if module == "Env" else engine.LmdbEngine if module == "Engine" else engine
+real = getattr(owner, name)
+
+def kill(*args, **kwargs):
+    if when == "after":
+        real(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(owner, name, kill)
+
+async def main():
+    async with LmdbStore(path):
+        pass
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("engine", "prepare"),
+        ("engine", "has_data"),
+        ("Env", "open"),
+        ("Engine", "_commit_state"),
+        ("engine", "write_identity"),
+    ],
+)
+@pytest.mark.parametrize("fresh", [True, False])
+async def test_killed_at_any_step_of_opening_it_opens_again_with_all_its_rows(
+    tmp_path: Path, child: Any, row: Any, put: Any, fresh: bool, module: str, name: str, when: str
+) -> None:
+    path = tmp_path / "state"
+    if not fresh:
+        async with LmdbStore(path) as store:
+            await store.commit(put(b"k", row("kept")))
+        if name == "write_identity":
+            (path / "store.json").unlink()
+    assert child(KILLED, path, name, when, module).returncode == -signal.SIGKILL
+    committed = (name, when) == ("_commit_state", "after") or name == "write_identity"
+    async with LmdbStore(path) as store:
+        assert store.epoch == 1 + (not fresh) + committed
+        assert store.get("record", b"k", row) == (None if fresh else row("kept"))

@@ -177,5 +177,5 @@ async def test_a_network_file_system_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any
 ) -> None:
     monkeypatch.setattr(_place, "_mounts", lambda: ["1 0 0:1 / / rw - nfs host:/ rw"])
-    await refused(tmp_path, PathRefused, "network file system .nfs.*local disk")
+    await refused(tmp_path / "state", PathRefused, r"network file system \(nfs\).*local disk")
     assert list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
 
     def begin(env: _lmdb.Env) -> _lmdb.WriteTxn:
         txn: Any = real(env)
-        txn._txn = Transaction(txn._txn, made)
+        txn.raw = Transaction(txn.raw, made)
         return txn  # type: ignore[no-any-return]
 
     monkeypatch.setattr(_lmdb.Env, "begin", begin)

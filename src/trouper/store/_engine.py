@@ -19,7 +19,7 @@ from outcome import Outcome
 from .._version import __version__
 from ..errors import CorruptRecord, PathRefused, StoreLost
 from ._keys import TABLES, log_sequence
-from ._lmdb import Env, MapFull, WriteTxn, problems_of
+from ._lmdb import Env, MapFull, problems_of
 from ._overlay import OverlayTx, Writes, run_unit
 from ._owner import LOCK_FILE, Owner, stamp_of
 from ._place import (
@@ -134,9 +134,11 @@ class LmdbEngine:
         """See `Engine.close`."""
         env, owner, _ = self._parts()
         try:
-            if clean:
-                env.sync()
-            env.close()
+            try:
+                if clean:
+                    env.sync()
+            finally:
+                env.close()
             if clean and self._names_hold():
                 owner.mark(stamp_of(self._data))
         finally:
@@ -203,22 +205,25 @@ class LmdbEngine:
                     f"it holds store {found.uuid}, but {identity.uuid} lives in this directory",
                 )
             state = replace(found, epoch=found.epoch + 1)
-        txn = self._bump(env, state)
-        self.head = max(state.head, log_sequence(txn.last_key("log") or b""))
-        txn.commit()
-        env.sync()
+        self._commit_state(env, state)
         return state
 
-    def _bump(self, env: Env, state: StoreState) -> WriteTxn:
+    def _commit_state(self, env: Env, state: StoreState) -> None:
         while True:
-            txn = env.open_tables((*TABLES, OWN_TABLE))
             try:
-                txn.write(_own_row(state))
+                txn = env.open_tables((*TABLES, OWN_TABLE))
+                try:
+                    txn.write(_own_row(state))
+                    self.head = max(state.head, log_sequence(txn.last_key("log") or b""))
+                    txn.commit()
+                except BaseException:
+                    txn.abort()
+                    raise
             except MapFull:
-                txn.abort()
                 env.grow(self.options.map_limit)
             else:
-                return txn
+                break
+        env.sync()
 
     def _read_own(self, env: Env) -> StoreState:
         frame = env.peek(OWN_TABLE, _OWN_KEY)

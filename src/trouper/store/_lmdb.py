@@ -7,6 +7,7 @@ What a naive use of LMDB meets, and what is done about it here:
   a table beside one: all of it is the writer thread's, and tables are opened once.
 * A full map also shows at commit, and even deletes need room: `MapFull`, to grow and replay.
 * A fork must not touch the environment: the pid is checked on every call.
+* No error of LMDB leaves this module: each means something to a caller, or ends the store.
 * Keys and values are copied out (``buffers=False``): a view into an ended transaction is a crash.
 """
 
@@ -105,37 +106,64 @@ class Env:
         env = self._live()
         try:
             db = env.open_db(table.encode(), create=False)
+            with env.begin() as txn:
+                return txn.get(key, db=db)
         except lmdb.NotFoundError:
             return None
-        with env.begin() as txn:
-            return txn.get(key, db=db)
+        except lmdb.Error as error:
+            raise _damaged(self.name, error) from error
 
     def is_blank(self) -> bool:
         """Tell whether nothing was ever committed to it."""
-        with self._live().begin() as txn:
-            return txn.stat()["entries"] == 0
+        try:
+            with self._live().begin() as txn:
+                return txn.stat()["entries"] == 0
+        except lmdb.Error as error:
+            raise _damaged(self.name, error) from error
 
     def open_tables(self, names: Iterable[str]) -> WriteTxn:
-        """Open, and make, the tables; return the transaction that must be committed for it."""
+        """Open, and make, the tables; return the transaction that must be committed for it.
+
+        Raises:
+            MapFull: There is no room for them; grow and try again.
+        """
         env = self._live()
-        txn = env.begin(write=True)
-        for name in names:
-            self._dbs[name] = env.open_db(name.encode(), txn=txn)
-        return WriteTxn(txn, self._dbs)
+        try:
+            raw = env.begin(write=True)
+            try:
+                for name in names:
+                    self._dbs[name] = env.open_db(name.encode(), txn=raw)
+            except BaseException:
+                raw.abort()
+                raise
+        except lmdb.MapFullError as error:
+            raise MapFull from error
+        except lmdb.Error as error:
+            raise _damaged(self.name, error) from error
+        return WriteTxn(self.name, raw, self._dbs)
 
     def read(self, table: str, key: bytes) -> bytes | None:
         """Return a committed frame, or None."""
-        with self._gate, self._live().begin() as txn:
-            return txn.get(key, db=self._dbs[table])
+        try:
+            with self._gate, self._live().begin() as txn:
+                return txn.get(key, db=self._dbs[table])
+        except lmdb.Error as error:
+            raise _damaged(self.name, error) from error
 
     def scan(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return committed keys and frames under a prefix, in key order."""
-        with self._gate, self._live().begin() as txn:
-            return _items(txn, self._dbs[table], prefix)
+        try:
+            with self._gate, self._live().begin() as txn:
+                return _items(txn, self._dbs[table], prefix)
+        except lmdb.Error as error:
+            raise _damaged(self.name, error) from error
 
     def begin(self) -> WriteTxn:
         """Begin a write transaction."""
-        return WriteTxn(self._live().begin(write=True), self._dbs)
+        try:
+            return WriteTxn(self.name, self._live().begin(write=True), self._dbs)
+        except lmdb.Error as error:
+            raise _lost(self.name, error) from error
 
     def grow(self, limit: int) -> None:
         """Double the map, with no transaction open.
@@ -157,7 +185,10 @@ class Env:
 
     def sync(self) -> None:
         """Flush what level ``relaxed`` may have left in flight."""
-        self._live().sync(True)
+        try:
+            self._live().sync(True)
+        except lmdb.Error as error:
+            raise _lost(self.name, error) from error
 
     def close(self) -> None:
         """Unmap it; a second call does nothing."""
@@ -194,32 +225,43 @@ class Env:
 class WriteTxn:
     """One write transaction, also the view that the units in it run on."""
 
-    __slots__ = ("_dbs", "_txn")
+    __slots__ = ("_dbs", "_name", "raw")
 
-    def __init__(self, txn: lmdb.Transaction[bytes], dbs: dict[str, Any]) -> None:
-        self._txn = txn
+    def __init__(self, name: str, txn: lmdb.Transaction[bytes], dbs: dict[str, Any]) -> None:
+        self._name = name
         self._dbs = dbs
+        self.raw = txn
 
     def read(self, table: str, key: bytes) -> bytes | None:
         """See `View.read`."""
-        return self._txn.get(key, db=self._dbs[table])
+        try:
+            return self.raw.get(key, db=self._dbs[table])
+        except lmdb.Error as error:
+            raise _damaged(self._name, error) from error
 
     def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """See `View.items`."""
-        return _items(self._txn, self._dbs[table], prefix)
+        try:
+            return _items(self.raw, self._dbs[table], prefix)
+        except lmdb.Error as error:
+            raise _damaged(self._name, error) from error
 
     def last_key(self, table: str) -> bytes | None:
         """Return the last key of a table, or None."""
-        with self._txn.cursor(db=self._dbs[table]) as cursor:
-            return cursor.key() if cursor.last() else None
+        try:
+            with self.raw.cursor(db=self._dbs[table]) as cursor:
+                return cursor.key() if cursor.last() else None
+        except lmdb.Error as error:
+            raise _damaged(self._name, error) from error
 
     def write(self, writes: Writes) -> None:
         """Write what a unit wrote.
 
         Raises:
             MapFull: The transaction is dead; grow and replay.
+            StoreFull, StoreLost: As `commit`.
         """
-        txn = self._txn
+        txn = self.raw
         try:
             for table, rows in writes.items():
                 db = self._dbs[table]
@@ -227,9 +269,9 @@ class WriteTxn:
                     if frame is None:
                         txn.delete(key, db=db)
                     elif not txn.put(key, frame, db=db):  # a refusal is a False, not an exception
-                        raise StoreLost(f"LMDB refused row {key.hex()} of table {table!r}")
-        except lmdb.MapFullError as error:
-            raise MapFull from error
+                        raise lmdb.Error(f"put of {key.hex()} into {table!r} was refused")
+        except lmdb.Error as error:
+            raise self._meaning(error) from error
 
     def commit(self) -> None:
         """Make it durable.
@@ -237,23 +279,27 @@ class WriteTxn:
         Raises:
             MapFull: Nothing was written; grow and replay.
             StoreFull: The disk is full; nothing was written.
-            lmdb.Error: Outcome unknown.
+            StoreLost: Outcome unknown.
         """
         try:
-            self._txn.commit()
-        except lmdb.MapFullError as error:
-            raise MapFull from error
+            self.raw.commit()
         except lmdb.Error as error:
-            if _code(error) in _NO_ROOM:
-                raise StoreFull(
-                    f"no room on the disk ({error}): nothing of this unit was written. "
-                    f"Reads go on; make room and retry."
-                ) from error
-            raise
+            raise self._meaning(error) from error
 
     def abort(self) -> None:
         """Drop it; harmless after it ended."""
-        self._txn.abort()
+        self.raw.abort()
+
+    def _meaning(self, error: lmdb.Error) -> MapFull | StoreFull | StoreLost:
+        if isinstance(error, lmdb.MapFullError):
+            return MapFull()
+        if _code(error) in _NO_ROOM:
+            return StoreFull(
+                f"no room on the disk of store {self._name!r}: nothing of this unit was written. "
+                f"Reads go on; make room and retry.",
+                store=self._name,
+            )
+        return _lost(self._name, error)
 
 
 def _items(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes) -> list[tuple[bytes, bytes]]:
@@ -287,9 +333,21 @@ def _open_error(directory: Path, error: lmdb.Error) -> StoreFull | PathRefused |
             path=name,
             reason=str(error),
         )
+    return _damaged(name, error)
+
+
+def _damaged(name: str, error: lmdb.Error) -> StoreDamaged:
     return StoreDamaged(
-        f"store {name!r} cannot be opened ({error}). Nothing was changed; restore a backup, or "
-        f"move the directory away to start anew.",
+        f"store {name!r} cannot be read ({error}). Nothing was changed; restore a backup, or move "
+        f"the directory away to start anew.",
         path=name,
         where="data.mdb",
+    )
+
+
+def _lost(name: str, error: lmdb.Error) -> StoreLost:
+    return StoreLost(
+        f"a commit to store {name!r} failed ({error}): outcome unknown. Reopen the store; what it "
+        f"holds then decides.",
+        store=name,
     )

@@ -65,6 +65,14 @@ def prepare(directory: Path, *, create: bool) -> None:
     Raises:
         PathRefused: It is not, or cannot be.
     """
+    system = network_system(directory, _mounts())
+    if system is not None:
+        raise _refused(
+            directory,
+            f"it is on a network file system ({system}), where locks and mapped pages of two hosts "
+            f"do not agree",
+            "use a local disk",
+        )
     try:
         if create:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,14 +87,6 @@ def prepare(directory: Path, *, create: bool) -> None:
         raise _refused(directory, reason, "give the path of a store's directory")
     if not entries:
         raise _refused(directory, "no permission to read it", "check its owner and mode")
-    system = network_system(directory, _mounts())
-    if system is not None:
-        raise _refused(
-            directory,
-            f"it is on a network file system ({system}), where locks and mapped pages of two hosts "
-            f"do not agree",
-            "use a local disk",
-        )
 
 
 def read_identity(directory: Path) -> Identity | None:
@@ -187,7 +187,7 @@ def network_system(path: Path, mounts: Iterable[str]) -> str | None:
     """Return the type of the network file system that `path` is on, None for a local one.
 
     Args:
-        path: An existing path.
+        path: A path; it need not exist.
         mounts: Lines in the form of ``/proc/self/mountinfo``.
     """
     here = os.path.realpath(path)
