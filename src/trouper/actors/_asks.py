@@ -23,7 +23,6 @@ class AskNet:
 
     def __init__(self, nursery: trio.Nursery, limit: float) -> None:
         self.limit = limit
-        self.late = 0  # answers that came after their ask was over
         self._nursery = nursery
         self._pending: dict[Ask, tuple[float, LocalRef]] = {}
         self._scope: trio.CancelScope | None = None

@@ -23,7 +23,7 @@ _MARK: Final = "__trouper_handles__"
 
 
 class HandlerDecorator(Protocol[Q, R]):
-    """Takes ``(self, message[, ctx]) -> R``, plain or async, and gives it back callable as it is."""
+    """Takes ``(self, message[, ctx]) -> R``, plain or async; the method stays callable."""
 
     @overload
     def __call__(self, fn: Callable[[A, Q], Awaitable[R]], /) -> Callable[[A, Q], Awaitable[R]]: ...
@@ -111,7 +111,11 @@ def _own_handlers(cls: type[Any], base: type[Any]) -> Table:
             )
         own[message] = name
         actual = getattr(cls, name)  # a subclass may override the method without the decorator
-        found[message] = (inspect.iscoroutinefunction(actual), _arity(base, name, fn) == 3, actual)
+        found[message] = (
+            inspect.iscoroutinefunction(actual),
+            _arity(cls, name, actual) == 3,
+            actual,
+        )
     return found
 
 

@@ -71,14 +71,16 @@ class Dispatcher:
         self.idle: list[Worker] = []
         self.workers: dict[Task, Worker] = {}
         self.later: list[Stepper] = []  # join `ready` when the next tick begins
+        self.direct = True  # plain handlers of idle mailboxes may run in the asker's task
         self.credit = SEND_CREDIT  # sends and direct asks until the next checkpoint
+        self.late = 0  # answers that came when their ask was over
         self._started = 0
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
         self._context: Context = copy_context()
 
-    # --- putting things on `ready` ---------------------------------------------------------------
+    # --- putting things on `ready` ----------------------------------------------------------------
 
     def enlist(self, stepper: Stepper) -> None:
         """Let a worker call ``stepper.step()`` soon, unless it is listed already.
@@ -125,7 +127,7 @@ class Dispatcher:
                 self.ready.append(stepper)
             later.clear()
 
-    # --- the pool --------------------------------------------------------------------------------
+    # --- the pool ---------------------------------------------------------------------------------
 
     @enable_ki_protection
     def wake(self) -> None:
@@ -175,7 +177,8 @@ class Dispatcher:
         while task is not None:
             worker = self.workers.get(task)
             if worker is not None:
-                return worker.running if isinstance(worker.running, Mailbox) else None
+                running = worker.running
+                return running.box if isinstance(running, Job) else running
             nursery = task.parent_nursery
             task = nursery.parent_task if nursery is not None else None
         return None

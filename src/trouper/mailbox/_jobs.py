@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import trio
 
     from ._dispatcher import Dispatcher
+    from ._mailbox import Mailbox
 
 
 @final
@@ -21,7 +22,7 @@ class Job:
     carrier, whose scope may be burnt.
     """
 
-    __slots__ = ("args", "doomed", "fn", "path", "scope")
+    __slots__ = ("args", "box", "doomed", "fn", "path", "scope")
     state: ClassVar[int] = JOB
 
     def __init__(self, path: str, fn: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -30,6 +31,7 @@ class Job:
         self.args = args
         self.scope: trio.CancelScope | None = None
         self.doomed: Any = None
+        self.box: Mailbox | None = None  # whose hook it runs just now: waits in it are that one's
 
 
 class Stepper:

@@ -25,6 +25,7 @@ from trio.lowlevel import (
     Task,
     checkpoint,
     current_task,
+    enable_ki_protection,
     reschedule,
     wait_task_rescheduled,
 )
@@ -32,7 +33,7 @@ from trio.lowlevel import (
 from ..errors import ActorStopped, MailboxFull, NotHandled
 from ._ask import Ask
 from ._control import Control
-from ._states import DRAINING, FAILED, RUNNING, STARTING, STATE_NAMES, STOPPING
+from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
 from ._statistics import MailboxStatistics
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Mailbox:
         self.dropped = 0
         self.high_water = 0
 
-    # --- what a subclass decides -----------------------------------------------------------------
+    # --- what a subclass decides ------------------------------------------------------------------
 
     @property
     def path(self) -> str:
@@ -113,8 +114,9 @@ class Mailbox:
         """Account for a message that will never have its turn (a dead letter)."""
         raise NotImplementedError
 
-    # --- sending ---------------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------
 
+    @enable_ki_protection
     def tell(self, message: Any, /) -> None:
         """Put a message in and return at once.
 
@@ -137,6 +139,7 @@ class Mailbox:
             if d.parked:
                 d.wake()
 
+    @enable_ki_protection
     async def send(self, message: Any, /) -> None:
         """Put a message in, waiting for room behind those who wait already.
 
@@ -153,7 +156,7 @@ class Mailbox:
         if q is None:
             q = self.queue = deque()
         elif len(q) >= self.capacity:
-            await self._wait_for_room(message)
+            await self.wait_for_room(message)
             return
         q.append(message)
         if not self.queued:
@@ -183,6 +186,7 @@ class Mailbox:
         if self.senders is not None and self.senders.pop(ask, None) and not self.senders:
             self.senders = None
 
+    @enable_ki_protection
     def post(self, message: Any) -> None:
         """Put a message in the control lane: it goes before what waits in the user lane.
 
@@ -243,9 +247,10 @@ class Mailbox:
             capacity=self.capacity,
         )
 
-    # --- waiting for room ------------------------------------------------------------------------
+    # --- waiting for room -------------------------------------------------------------------------
 
-    async def _wait_for_room(self, message: Any) -> None:
+    async def wait_for_room(self, message: Any) -> None:
+        """Park until the worker has moved this message in; the slow half of `send`."""
         task = current_task()
         self._park(task, message)
 
@@ -277,7 +282,7 @@ class Mailbox:
         if not senders:
             self.senders = None
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     def list_now(self) -> None:
         """Stand on `ready`, whatever ``queued`` says."""
@@ -364,9 +369,7 @@ class Mailbox:
             reschedule(task)
 
     async def wait_pass_over(self) -> None:
-        """Wait until no pass of this mailbox runs."""
-        if self.worker is None:
-            return
+        """Wait for the end of the pass that runs or that comes next."""
         task = current_task()
         if self.waiters is None:
             self.waiters = []
@@ -393,6 +396,6 @@ class Mailbox:
         )
 
     @property
-    def is_failed(self) -> bool:
-        """Whether a crash waits for its supervisor's decision."""
-        return self.state == FAILED
+    def is_busy(self) -> bool:
+        """Whether a pass runs now, blocked or not."""
+        return self.worker is not None

@@ -207,8 +207,8 @@ class Worker:
                             r = fn(target, m, a.context) if wants_context else fn(target, m)
                             if is_async:
                                 r = await r
-                            if a.doomed is None:
-                                e.settle(r)
+                            if a.doomed is None and not e.settle(r):
+                                d.late += 1
                         else:
                             is_async, wants_context, fn = table[e.__class__]
                             r = fn(target, e, a.context) if wants_context else fn(target, e)

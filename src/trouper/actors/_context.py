@@ -1,0 +1,81 @@
+"""What a handler or a hook can do as its actor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, cast, final
+
+import trio
+
+from ..supervision import Restart, Strategy
+from ._messages import M, N
+
+if TYPE_CHECKING:
+    from ._actor import Actor
+    from ._local import LocalRef
+    from ._ref import Ref
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+
+_log = logging.getLogger("trouper.actors")
+
+
+class _ActorLog(logging.LoggerAdapter[logging.Logger]):
+    """Names the actor in every record: in the text, and as ``record.actor``."""
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        extra: dict[str, Any] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return f"{extra['actor']}: {msg}", {**kwargs, "extra": extra}
+
+
+@final
+class Context(Generic[M]):
+    """The actor's view of the system. One per actor; it stays the same across restarts."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: LocalRef) -> None:
+        self._ref = ref
+
+    @property
+    def self_ref(self) -> Ref[M]:
+        """The ref of this actor."""
+        return cast("Ref[M]", self._ref)
+
+    @property
+    def parent(self) -> Ref[Any] | None:
+        """The ref of the parent; None for an actor that the system itself spawned."""
+        parent = self._ref.parent
+        return None if parent is None or parent.parent is None else parent
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records name this actor."""
+        return _ActorLog(_log, {"actor": self._ref.path})
+
+    async def spawn(
+        self,
+        make: Callable[[Unpack[Ts]], Actor[N]],
+        /,
+        *args: *Ts,
+        name: str | None = None,
+        mailbox: int | None = None,
+        restart: Restart = "never",
+        strategy: Strategy | None = None,
+        shutdown: float | None = None,
+    ) -> Ref[N]:
+        """Start a child of this actor; see `ActorSystem.spawn`."""
+        return await self._ref.system.spawn(
+            self._ref, make, args, name, mailbox, restart, strategy, shutdown
+        )
+
+    async def to_thread(self, fn: Callable[[Unpack[Ts]], T], /, *args: *Ts) -> T:
+        """Run blocking work in a thread of the system's own limiter.
+
+        Cancelling it waits for the thread: a thread cannot be cut.
+        """
+        return await trio.to_thread.run_sync(fn, *args, limiter=self._ref.system.threads)

@@ -1,0 +1,336 @@
+"""Start, stop, restart, escalate.
+
+A stop has a synchronous half, legal in every state (close the mailbox, drop what is queued, cut the
+turn), and an asynchronous half that runs as a job on a worker (derisk R4). One job drives the stop
+of an actor. Every await in here is followed by a test of state and incarnation (R7): meanwhile the
+actor may have been stopped, or may live again.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import trio
+from trio.lowlevel import current_task, reschedule
+
+from ..errors import ActorCrashed, ActorStopped, RestartLimitReached
+from ..mailbox import DRAINING, FAILED, RUNNING, STARTING, STOPPED, Ask, Job
+from ..supervision import Escalate, Exit, RestartAfter, decide, unwrap
+from ._context import Context
+
+if TYPE_CHECKING:
+    from ._local import LocalRef
+
+log = logging.getLogger("trouper.actors")
+
+StopKind: TypeAlias = Literal["stop", "drain", "kill"]
+
+EXITS: Final[dict[StopKind, Exit]] = {
+    "stop": Exit("stopped"),
+    "drain": Exit("drained"),
+    "kill": Exit("killed"),
+}
+
+
+# --- building -----------------------------------------------------------------------------------
+
+
+def build(ref: LocalRef, target: Any) -> None:
+    """Put a fresh instance behind a ref."""
+    behaviour = target.__behaviour__
+    ref.target = target
+    ref.table = behaviour.table
+    if behaviour.wants_context and ref.context is None:
+        ref.context = Context(ref)
+
+
+async def run_started(ref: LocalRef) -> None:
+    """Await the ``started`` hook in a scope that a stop can cancel.
+
+    Raises:
+        ActorStopped: It was stopped meanwhile.
+        BaseException: What the hook raised, or what a child's failure was.
+    """
+    if not ref.target.__behaviour__.has_started:
+        return
+    with trio.CancelScope() as scope, _bound(ref):
+        ref.scope = scope
+        try:
+            await ref.target.started(ref.context)
+        finally:
+            ref.scope = None
+    doomed, ref.doomed = ref.doomed, None
+    if isinstance(doomed, BaseException):
+        raise doomed
+    if scope.cancel_called:
+        raise ActorStopped(f"{ref.path} was stopped while it started", target=ref.path)
+
+
+# --- stopping -----------------------------------------------------------------------------------
+
+
+def request_stop(ref: LocalRef, kind: StopKind) -> None:
+    """Ask for the end of an actor and return; the plain half of ``stop``, ``drain``, ``kill``."""
+    state = ref.state
+    if state == STOPPED:
+        return
+    if (
+        state == RUNNING
+        and ref.worker is None
+        and (ref.life is None or not ref.life.children)
+        and not (kind == "drain" and ref.queue)
+        and not ref.target.__behaviour__.has_stopping
+    ):
+        ref.close("stopped")
+        finish(ref, EXITS[kind])  # nothing to wait for: no job
+        return
+    if state == STARTING:
+        if ref.scope is not None:
+            ref.scope.cancel()  # its spawn cleans up
+        return
+    shut(ref, kind)
+    if _claim(ref, EXITS[kind]):
+        ref.dispatcher.run_job(Job(f"{ref.path}!stop", _drive, ref, kind))
+
+
+def shut(ref: LocalRef, kind: StopKind) -> None:
+    """Do the synchronous half of a stop: no further message starts, whatever is queued."""
+    if kind == "drain":
+        ref.refuse_more()
+        return
+    ref.close("killed" if kind == "kill" else "stopped")
+    if kind == "kill":
+        ref.doom("killed")
+        if ref.life is not None and ref.life.stopping is not None:
+            ref.life.stopping = (
+                EXITS["kill"] if ref.life.stopping.cause is None else ref.life.stopping
+            )
+
+
+async def stop_one(ref: LocalRef, kind: StopKind, why: Exit) -> None:
+    """Stop an actor and wait until it has; runs in a job."""
+    if ref.state == STOPPED:
+        return
+    if ref.state == STARTING:
+        if ref.scope is not None:
+            ref.scope.cancel()
+        await ref.wait_stopped()
+        return
+    shut(ref, kind)
+    if _claim(ref, why):
+        await _drive(ref, kind)
+    else:
+        await ref.wait_stopped()
+
+
+def _claim(ref: LocalRef, why: Exit) -> bool:
+    life = ref.need_life()
+    if life.stopping is not None:
+        return False
+    life.stopping = why
+    return True
+
+
+async def _drive(ref: LocalRef, kind: StopKind) -> None:
+    """Bring an actor to its end. There is one driver per actor: who claimed it."""
+    life = ref.need_life()
+    if life.restarting is not None:
+        if ref.worker is None and ref.scope is not None:
+            ref.scope.cancel()  # a back-off, or the `started` of a restart
+        await life.restarting.wait()
+    limit = trio.current_time() + ref.options.shutdown  # one deadline for drain and running turn
+    if kind == "drain":
+        with trio.move_on_at(limit):
+            while ref.state == DRAINING and (ref.queue or ref.is_busy):
+                await ref.wait_pass_over()
+    ref.close("stopped")
+    await _end_turn(ref, limit)
+    assert life.stopping is not None
+    await stop_children(ref, kind, Exit("shutdown", life.stopping.cause))
+    why = life.stopping if life.crash is None else Exit("crashed", life.crash)
+    await run_stopping(ref, why)
+    finish(ref, why)
+    if kind == "drain" and life.crash is not None and ref.parent is not None:
+        escalate(ref.parent, life.crash)
+
+
+async def stop_children(ref: LocalRef, kind: StopKind, why: Exit) -> None:
+    """Stop the children in reverse start order."""
+    life = ref.life
+    while life is not None and life.children:
+        await stop_one(next(reversed(life.children.values())), kind, why)
+
+
+async def _end_turn(ref: LocalRef, limit: float) -> None:
+    if ref.is_busy and ref.doomed is None:
+        with trio.move_on_at(limit):
+            await ref.wait_pass_over()
+        if ref.is_busy and ref.doomed is None:
+            ref.doom("its shutdown budget is spent")
+    while ref.is_busy:
+        # unbounded on purpose: trio cannot abandon a task, and nothing outlives the block
+        with trio.move_on_after(max(ref.options.shutdown, 1.0)):
+            await ref.wait_pass_over()
+        if (worker := ref.worker) is not None:
+            frames = traceback.StackSummary.extract(worker.task.iter_await_frames())
+            log.warning(
+                "%s was cut but still runs (a shielded scope, or a thread):\n%s",
+                ref.path,
+                "".join(frames.format()),
+            )
+
+
+async def run_stopping(ref: LocalRef, why: Exit) -> None:
+    """Run the ``stopping`` hook of the present instance, once, shielded and within its budget."""
+    target, ref.target = ref.target, None
+    if target is None or not target.__behaviour__.has_stopping:
+        return
+    error: BaseException | None = None
+    deadline = trio.current_time() + ref.options.shutdown
+    with trio.CancelScope(shield=True, deadline=deadline) as hook, _bound(ref):
+        try:
+            await target.stopping(ref.context, why)
+        except BaseException as exc:
+            error = unwrap(exc) if hook.cancel_called else exc
+    if error is not None:
+        log.error("%s: the stopping hook failed", ref.path, exc_info=error)
+        if not isinstance(error, Exception):
+            ref.system.fail(error)
+    elif hook.cancel_called:
+        log.warning(
+            "%s: the stopping hook took more than its %s s and was cut",
+            ref.path,
+            ref.options.shutdown,
+        )
+
+
+def finish(ref: LocalRef, why: Exit) -> None:
+    """Take an actor that has ended out of the books and tell who waits."""
+    ref.state = STOPPED
+    ref.exit = why
+    ref.target = ref.context = ref.queue = None
+    parent = ref.parent
+    if parent is not None and parent.life is not None:
+        parent.life.children.pop(ref.label, None)
+    life = ref.life
+    if life is not None:
+        for task in life.stop_waiters:
+            reschedule(task)
+        life.stop_waiters.clear()
+
+
+# --- supervision --------------------------------------------------------------------------------
+
+
+async def supervise(ref: LocalRef, error: BaseException) -> None:
+    """Decide about a failed actor, in the lane of its parent, out of band of the parent's turn."""
+    parent, life = ref.parent, ref.need_life()
+    assert parent is not None
+    if ref.state != FAILED:
+        return  # stopped before the lane got to it
+    life.restarting = trio.Event()
+    try:
+        left = await _restart_as_allowed(ref, error)
+    finally:
+        life.restarting.set()
+        life.restarting = None
+    if left is None:
+        return
+    await stop_one(ref, "stop", Exit("crashed", left))
+    escalate(parent, left)
+
+
+async def _restart_as_allowed(ref: LocalRef, error: BaseException) -> BaseException | None:
+    """Restart until it holds. Return the failure that is left to escalate, or None."""
+    parent, life = ref.parent, ref.need_life()
+    assert parent is not None
+    lane = parent.need_life().lane
+    if lane is None:
+        lane = parent.need_life().lane = trio.Lock()
+    strategy = parent.options.strategy
+    while True:
+        verdict = decide(
+            strategy,
+            ref.options.restart,
+            life.history,
+            failed=True,
+            now=trio.current_time(),
+            chance=ref.system.random.random(),
+        )
+        if isinstance(verdict, Escalate) and verdict.is_limit:
+            limit = RestartLimitReached(
+                f"{ref.path} needed more than {strategy.intensity.limit} restarts in "
+                f"{strategy.intensity.period} s; the last failure was {error!r}",
+                target=ref.path,
+            )
+            limit.__cause__ = error
+            return limit
+        if not isinstance(verdict, RestartAfter):
+            return error
+        life.history = verdict.history
+        if verdict.delay:
+            with trio.CancelScope() as ref.scope:
+                await trio.sleep(verdict.delay)
+            ref.scope = None
+        async with lane:
+            if ref.state != FAILED:
+                return None
+            try:
+                await _restart(ref, error)
+                return None
+            except Exception as again:
+                error = unwrap(again) or again
+                if ref.state != FAILED:
+                    return None
+
+
+async def _restart(ref: LocalRef, error: BaseException) -> None:
+    """Put a fresh instance behind the ref; the mail stays, in order."""
+    for entry in ref.queue or ():
+        if entry.__class__ is Ask and entry.asker is not None and entry.asker.is_under(ref):
+            entry.fail(ActorCrashed(f"{ref.path} is being restarted, and stops its children first"))
+    await stop_children(ref, "stop", Exit("shutdown", error))
+    if ref.state == FAILED:
+        await run_stopping(ref, Exit("crashed", error))
+    if ref.state != FAILED:
+        return
+    ref.lives += 1
+    build(ref, ref.make(*ref.args))
+    await run_started(ref)
+    if ref.state == FAILED:
+        ref.resume()
+
+
+def escalate(parent: LocalRef, error: BaseException) -> None:
+    """Fail a parent with what its child could not survive."""
+    if parent.parent is None:
+        parent.system.fail(error)
+    elif parent.worker is not None:
+        if parent.doomed is None:
+            parent.doom(error)  # its turn fails with the child's exception, not with Cancelled
+    elif parent.state == RUNNING:
+        parent.turn_failed(None, error)
+    elif parent.state == STARTING and parent.scope is not None:
+        parent.doomed = error
+        parent.scope.cancel()
+    else:
+        log.error("%s: a child failed meanwhile", parent.path, exc_info=error)
+
+
+@contextmanager
+def _bound(ref: LocalRef) -> Generator[None]:
+    """Charge waits in this block to the actor whose hook runs, if a job runs it."""
+    worker = ref.dispatcher.workers.get(current_task())
+    job = worker.running if worker is not None else None
+    if not isinstance(job, Job):
+        yield
+        return
+    before, job.box = job.box, ref
+    try:
+        yield
+    finally:
+        job.box = before

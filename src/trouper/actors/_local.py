@@ -1,0 +1,315 @@
+"""The runtime's record of one actor. It *is* the ref: one object, no indirection on the way in.
+
+Field owners: the mailbox part belongs to senders and to the worker whose pass runs; ``state``,
+``exit``, ``lives`` and ``life`` to the life-cycle; nothing else writes them. What most actors
+never need - children, restart history, waiters for the end - is in `Life`, made on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, final
+
+import trio
+from trio.lowlevel import (
+    Abort,
+    RaiseCancelT,
+    Task,
+    checkpoint,
+    current_task,
+    enable_ki_protection,
+    wait_task_rescheduled,
+)
+
+from ..errors import ActorCrashed, ActorStopped
+from ..mailbox import DRAINING, FAILED, SEND_CREDIT, STOPPED, Ask, Mailbox, Table
+from ..supervision import Exit, History, Restart, Strategy
+from ._accounting import turn_failed, turn_killed
+from ._dead_letters import DeadLetter
+from ._lifecycle import request_stop
+from ._ref import Ref
+
+if TYPE_CHECKING:
+    from ._runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnOptions:
+    """How a parent treats this child, and how the child treats its own children."""
+
+    restart: Restart
+    strategy: Strategy
+    shutdown: float
+
+
+class Life:
+    """The parts of an actor's record that most actors never need."""
+
+    __slots__ = (
+        "children",
+        "crash",
+        "history",
+        "lane",
+        "path",
+        "restarting",
+        "serial",
+        "stop_waiters",
+        "stopping",
+    )
+
+    def __init__(self) -> None:
+        self.children: dict[str | int, LocalRef] = {}  # in start order
+        self.serial = 0  # numbers the unnamed children
+        self.lane: trio.Lock | None = None  # serialises the supervision of the children
+        self.history = History()
+        self.crash: BaseException | None = None  # failed while it was ending
+        self.stopping: Exit | None = None  # set by the one job that drives the stop
+        self.restarting: trio.Event | None = None  # set while a supervise job works on it
+        self.stop_waiters: list[Task] = []
+        self.path: str | None = None
+
+
+class _Direct:
+    """Stands for the worker while a direct ask runs a plain handler in the asker's own task."""
+
+    task = None
+
+    def burn(self) -> None:
+        """Nothing to cancel: a plain handler cannot block."""
+
+
+DIRECT: Any = _Direct()
+
+
+@final
+class LocalRef(Mailbox, Ref[Any]):
+    """Ref, mailbox and supervision record of an actor in this process."""
+
+    __slots__ = (
+        "args",
+        "exit",
+        "label",
+        "life",
+        "lives",
+        "make",
+        "options",
+        "parent",
+        "system",
+    )
+
+    def __init__(
+        self,
+        system: Runtime,
+        parent: LocalRef | None,
+        label: str | int,
+        make: Callable[..., Any],
+        args: tuple[Any, ...],
+        options: SpawnOptions,
+        table: Table,
+        capacity: int,
+    ) -> None:
+        super().__init__(system.dispatcher, table, capacity)
+        self.system = system
+        self.parent = parent
+        self.label = label  # its key among the children; a number when it was not named
+        self.make = make
+        self.args = args
+        self.options = options
+        self.life: Life | None = None
+        self.exit: Exit | None = None
+        self.lives = 1
+
+    def __repr__(self) -> str:
+        return f"<Ref {self.path}>"
+
+    # --- names ------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        label = self.label
+        if isinstance(label, str):
+            return label
+        return f"{getattr(self.make, '__name__', 'actor')}#{label}"
+
+    @property
+    def path(self) -> str:
+        life = self.need_life()
+        if life.path is None:
+            parent = self.parent.path if self.parent is not None else ""
+            life.path = f"{parent}/{self.name}"
+        return life.path
+
+    @property
+    def incarnation(self) -> int:
+        return self.lives
+
+    def need_life(self) -> Life:
+        """Return the rarely needed part of the record, made now if it was not there."""
+        life = self.life
+        if life is None:
+            life = self.life = Life()
+        return life
+
+    @property
+    def children(self) -> Iterable[LocalRef]:
+        """The living children, in start order."""
+        return list(self.life.children.values()) if self.life is not None else ()
+
+    def is_under(self, other: LocalRef) -> bool:
+        """Whether ``other`` is an ancestor."""
+        at = self.parent
+        while at is not None:
+            if at is other:
+                return True
+            at = at.parent
+        return False
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    @enable_ki_protection
+    async def ask(self, message: Any, /) -> Any:
+        handler = self.accepts.get(message.__class__) or self.handler_of(message)
+        d = self.dispatcher
+        if self.queued or handler[0] or not d.direct:
+            return await self._ask_in_turn(message)
+        # Direct ask: a plain handler of an idle actor cannot be suspended, so it may run right
+        # here, as a turn of that actor, with no task switch.
+        self.queued = True
+        self.worker = DIRECT
+        try:
+            fn = handler[2]
+            value = (
+                fn(self.target, message, self.context) if handler[1] else fn(self.target, message)
+            )
+        except BaseException as exc:
+            raise self._direct_failed(message, exc) from None
+        self.worker = None
+        self.processed += 1
+        if self.queue or self.doomed is not None or self.state or self.waiters is not None:
+            self._direct_over()
+        else:
+            self.queued = False
+        d.credit -= 1
+        if not d.credit:
+            d.credit = SEND_CREDIT
+            await checkpoint()
+        return value
+
+    def _direct_over(self) -> None:
+        """End a direct turn during which something happened to this actor."""
+        self.pass_over()
+        is_cut = self.doomed is not None
+        if is_cut:
+            turn_killed(self, None, None)
+        if self.state <= DRAINING:
+            if self.queue:
+                self.list_now()
+            else:
+                self.queued = False
+        if is_cut:
+            raise ActorStopped(f"{self.path} was killed while it handled this", target=self.path)
+
+    def _direct_failed(self, message: Any, error: BaseException) -> BaseException:
+        """Account for a direct turn that raised; return what its asker gets."""
+        ask = Ask(message)
+        self.worker = None
+        turn_failed(self, ask, error)
+        self.doomed = None
+        self._direct_over()
+        if not isinstance(error, Exception):
+            return error  # KeyboardInterrupt hit the asker's own stack: its task must unwind too
+        assert ask.error is not None
+        return ask.error
+
+    async def _ask_in_turn(self, message: Any) -> Any:
+        system = self.system
+        asker = self._waiter()
+        if asker is not None:
+            if self.state == FAILED and asker.is_under(self):
+                raise ActorCrashed(
+                    f"{self.path} is being restarted, and waits for {asker.path} to stop",
+                    target=self.path,
+                )
+            system.waits.enter(asker, self)
+        ask = Ask(message, asker)
+        system.asks.add(ask, self)
+        try:
+            self.put_ask(ask)
+            return await ask.wait()
+        finally:
+            system.asks.remove(ask)
+            if asker is not None:
+                system.waits.leave(asker, self)
+            if self.senders is not None:
+                self.forget_ask(ask)
+
+    def _waiter(self) -> LocalRef | None:
+        return cast("LocalRef | None", self.dispatcher.running_mailbox())
+
+    async def wait_for_room(self, message: Any) -> None:
+        waiter = self._waiter()
+        if waiter is None:
+            return await super().wait_for_room(message)
+        self.system.waits.enter(waiter, self)
+        try:
+            await super().wait_for_room(message)
+        finally:
+            self.system.waits.leave(waiter, self)
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    @enable_ki_protection
+    def stop(self) -> None:
+        request_stop(self, "stop")
+
+    @enable_ki_protection
+    def drain(self) -> None:
+        request_stop(self, "drain")
+
+    @enable_ki_protection
+    def kill(self) -> None:
+        request_stop(self, "kill")
+
+    async def stopped(self) -> Exit:
+        if self.state == STOPPED:
+            await checkpoint()
+        else:
+            waiter = self._waiter()
+            if waiter is not None:
+                self.system.waits.enter(waiter, self)
+            try:
+                await self.wait_stopped()
+            finally:
+                if waiter is not None:
+                    self.system.waits.leave(waiter, self)
+        assert self.exit is not None
+        return self.exit
+
+    async def wait_stopped(self) -> None:
+        """Wait for the end, whoever waits; the runtime's own waits are no edges of the graph."""
+        if self.state == STOPPED:
+            return
+        waiters = self.need_life().stop_waiters
+        task = current_task()
+        waiters.append(task)
+
+        def abort(_: RaiseCancelT) -> Abort:
+            waiters.remove(task)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    # --- what the worker asks ---------------------------------------------------------------------
+
+    def turn_failed(self, entry: Any, error: BaseException) -> None:
+        turn_failed(self, entry, error)
+
+    def turn_killed(self, entry: Any, error: BaseException | None) -> None:
+        turn_killed(self, entry, error)
+
+    def not_taken(self, message: Any, reason: str) -> None:
+        sender = self._waiter()
+        self.system.dead_letters.add(
+            DeadLetter(message, self.path, sender.path if sender is not None else None, reason)
+        )

@@ -1,0 +1,190 @@
+"""The inside of an actor system: what the refs share.
+
+Loop-owned state; writers: `fail` and the shutdown write ``failure`` and ``closing``, the life-cycle
+writes the tree under ``root``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final, final
+
+import trio
+from trio.lowlevel import checkpoint, enable_ki_protection
+
+from ..errors import ActorStopped, NameTaken, ShuttingDown, StartFailed
+from ..mailbox import RUNNING, SEND_CREDIT, STOPPING, Dispatcher, Job
+from ..supervision import Exit, Restart, Strategy, check_restart
+from ._asks import AskNet
+from ._dead_letters import DeadLetters
+from ._lifecycle import StopKind, build, finish, run_started, stop_children
+from ._local import LocalRef, SpawnOptions
+from ._waits import WaitGraph
+
+# What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
+RESERVED: Final = ("/", "#")
+
+
+@final
+class Runtime:
+    """Dispatcher, wait-for graph, safety net, dead letters and the root of the tree."""
+
+    def __init__(
+        self,
+        name: str,
+        nursery: trio.Nursery,
+        body: trio.CancelScope,
+        *,
+        strategy: Strategy,
+        shutdown: float,
+        ask_safety: float,
+        mailbox: int,
+        seed: int | None,
+    ) -> None:
+        self.name = name
+        self.body = body  # cancelled by a failure that reached the root
+        self.failure: BaseException | None = None
+        self.closing = False
+        self.capacity = mailbox
+        self.options = SpawnOptions("never", strategy, shutdown)
+        self.random = random.Random(seed)
+        self.dispatcher = Dispatcher(nursery, self.fail)
+        self.dead_letters = DeadLetters()
+        self.waits = WaitGraph()
+        self.asks = AskNet(nursery, ask_safety)
+        self.threads = trio.CapacityLimiter(40)
+        self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1)
+        self.root.state = RUNNING
+        self.root.need_life()
+
+    def fail(self, error: BaseException) -> None:
+        """End the system with this error: past every supervisor. The first one counts."""
+        if self.failure is None:
+            self.failure = error
+        self.body.cancel()
+
+    @enable_ki_protection
+    async def spawn(
+        self,
+        parent: LocalRef,
+        make: Callable[..., Any],
+        args: tuple[Any, ...],
+        name: str | None,
+        mailbox: int | None,
+        restart: Restart,
+        strategy: Strategy | None,
+        shutdown: float | None,
+    ) -> Any:
+        """Start an actor under ``parent`` and return its ref once it is up."""
+        if self.closing or parent.state >= STOPPING:
+            raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
+        options, capacity = self.options, self.capacity
+        if restart != "never" or strategy is not None or shutdown is not None:
+            options = self._options(restart, strategy, shutdown)
+        if mailbox is not None:
+            capacity = check_capacity(mailbox)
+        life = parent.need_life()
+        label: str | int
+        if name is None:
+            label = life.serial = life.serial + 1
+        else:
+            label = _check_name(parent, name)
+        try:
+            target = make(*args)
+            table = target.__behaviour__.table
+        except Exception as exc:
+            raise _start_failed(parent, make, exc) from exc
+        ref = LocalRef(self, parent, label, make, args, options, table, capacity)
+        life.children[label] = ref
+        build(ref, target)
+        if target.__behaviour__.has_started:
+            await self._start(ref)
+        ref.resume()
+        d = self.dispatcher
+        d.credit -= 1
+        if not d.credit:
+            d.credit = SEND_CREDIT
+            await checkpoint()
+        return ref
+
+    async def _start(self, ref: LocalRef) -> None:
+        """Run the hook in the caller's task: its cancellation, its error."""
+        try:
+            await run_started(ref)
+        except BaseException as exc:
+            ref.close("failed to start")
+            done = trio.Event()
+            self.dispatcher.run_job(Job(f"{ref.path}!unstart", self._unstart, ref, exc, done))
+            with trio.CancelScope(shield=True):
+                await done.wait()
+            if isinstance(exc, ActorStopped) or not isinstance(exc, Exception):
+                raise
+            assert ref.parent is not None
+            raise _start_failed(ref.parent, ref.make, exc) from exc
+
+    async def _unstart(self, ref: LocalRef, error: BaseException, done: trio.Event) -> None:
+        try:
+            await stop_children(ref, "stop", Exit("shutdown", error))
+        finally:
+            finish(ref, Exit("crashed", error))
+            done.set()
+
+    def _options(
+        self, restart: Restart, strategy: Strategy | None, shutdown: float | None
+    ) -> SpawnOptions:
+        check_restart(restart)
+        if shutdown is None:
+            shutdown = self.options.shutdown
+        return SpawnOptions(
+            restart, strategy or self.options.strategy, check_seconds("shutdown", shutdown)
+        )
+
+    def walk(self) -> Iterator[LocalRef]:
+        """Yield every living actor, parents first, the root left out."""
+        pending = list(self.root.children)[::-1]
+        while pending:
+            ref = pending.pop()
+            yield ref
+            pending += list(ref.children)[::-1]
+
+    async def stop_all(self, kind: StopKind, why: Exit) -> None:
+        """Stop every actor in reverse start order; runs in a job."""
+        await stop_children(self.root, kind, why)
+
+
+def check_capacity(mailbox: int) -> int:
+    """Refuse a capacity that is none.
+
+    Raises:
+        ValueError: It is not a whole number above 0.
+    """
+    if mailbox < 1:
+        raise ValueError(f"mailbox must be 1 message or more, not {mailbox}")
+    return mailbox
+
+
+def check_seconds(what: str, seconds: float) -> float:
+    """Refuse a duration that is none.
+
+    Raises:
+        ValueError: It is negative, or not a number.
+    """
+    if not seconds >= 0:
+        raise ValueError(f"{what} must be 0 seconds or more, not {seconds}")
+    return seconds
+
+
+def _check_name(parent: LocalRef, name: str) -> str:
+    if not name or any(mark in name for mark in RESERVED):
+        raise ValueError(f"an actor's name is not empty and has no '/' or '#': {name!r}")
+    if name in parent.need_life().children:
+        raise NameTaken(f"{parent.path}/{name} lives; stop it first or choose another name=")
+    return name
+
+
+def _start_failed(parent: LocalRef, make: Callable[..., Any], error: Exception) -> StartFailed:
+    what = getattr(make, "__qualname__", repr(make))
+    if isinstance(error, AttributeError) and error.name == "__behaviour__":
+        return StartFailed(f"spawn takes an Actor class or a function that makes one, not {what}")
+    return StartFailed(f"{what} did not start under {parent.path}: {error!r}")

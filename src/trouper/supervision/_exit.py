@@ -1,0 +1,29 @@
+"""How something supervised ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+ExitKind: TypeAlias = Literal["finished", "stopped", "drained", "killed", "shutdown", "crashed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Why a child ended.
+
+    ``kind`` is the word: *finished* (its code returned), *stopped*, *drained* or *killed* (somebody
+    asked), *shutdown* (its parent or the system ends), *crashed* (it failed and was not restarted).
+    ``cause`` is the failure behind a crash, or behind the shutdown that took this child along.
+    """
+
+    kind: ExitKind
+    cause: BaseException | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether this child itself failed."""
+        return self.kind == "crashed"
+
+    def __str__(self) -> str:
+        return self.kind if self.cause is None else f"{self.kind} ({self.cause!r})"
