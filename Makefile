@@ -69,7 +69,7 @@ $(VENV)/.dev: $(PINS) | $(VENV)/.run
 # --- running --------------------------------------------------------------------------------
 
 demo: $(VENV)/.run
-	@$(PY) -m examples.demo
+	@$(PY) examples/demo.py
 
 test: $(VENV)/.test
 	@$(PYTEST)
@@ -118,7 +118,7 @@ test-all: test
 	done
 
 bench: .venv-bench/.bench
-	@.venv-bench/bin/python -m benchmarks
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv-bench/bin/python $$file; done
 
 .venv-bench/.bench: $(PINS)
 	@$(MAKE) --no-print-directory setup VENV=.venv-bench
