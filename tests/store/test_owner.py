@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 
 from trouper.errors import (
+    PathRefused,
     StoreLost,
     StoreOwned,
 )
-from trouper.store import LmdbStore
+from trouper.store import LmdbStore, _owner
 
 
 async def test_a_second_opening_is_refused_and_names_the_live_owner(
@@ -141,3 +144,30 @@ async def test_a_file_that_vanishes_under_a_live_store_ends_it_before_the_next_v
             await store.commit(lambda tx: None)
         with pytest.raises(StoreLost):
             store.get("record", b"a", row)
+
+
+async def test_an_owner_that_has_not_written_its_pid_yet_is_still_an_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any
+) -> None:
+    monkeypatch.setattr(_owner, "_PID_PAUSE", 0.0)
+    lock = tmp_path / "owner.lock"
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for content in ("", '{"pid": 4194305}', '{"pid": "x"}'):  # empty, a dead pid, nonsense
+            lock.write_text(content)
+            error = await refused(tmp_path, StoreOwned, "another process owns it")
+            assert error.facts["pid"] == 0
+
+
+@pytest.mark.parametrize("call", ["open", "flock"])
+async def test_a_lock_that_cannot_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any, call: str
+) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.EROFS if call == "open" else errno.ENOLCK, "injected")
+
+    monkeypatch.setattr(os if call == "open" else fcntl, call, fail)
+    await refused(tmp_path, PathRefused, r"cannot lock the store .*injected")
+    monkeypatch.undo()
+    async with LmdbStore(tmp_path) as store:
+        assert store.is_open
