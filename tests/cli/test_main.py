@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import trouper
-from trouper.cli import _app, _main, main  # pyright: ignore[reportPrivateUsage]
+from trouper.cli import _app, _main, main
 from trouper.errors import InvariantError, StoreOwned
 
 Capture = pytest.CaptureFixture[str]
