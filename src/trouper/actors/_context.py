@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, c
 
 import trio
 
+from ..mailbox import STARTING
 from ..supervision import Restart, Strategy
 from ._messages import M, N
 
@@ -69,9 +70,16 @@ class Context(Generic[M]):
         shutdown: float | None = None,
     ) -> Ref[N]:
         """Start a child of this actor; see `ActorSystem.spawn`."""
-        return await self._ref.system.spawn(
-            self._ref, make, args, name, mailbox, restart, strategy, shutdown
-        )
+        runtime = self._ref.system
+        ref = runtime.place(self._ref, make, args, name, mailbox, restart, strategy, shutdown)
+        if ref.state == STARTING:
+            await runtime.bring_up(ref)
+        else:
+            dispatcher = runtime.dispatcher
+            dispatcher.credit -= 1
+            if not dispatcher.credit:
+                await dispatcher.pay()
+        return ref
 
     async def to_thread(self, fn: Callable[[Unpack[Ts]], T], /, *args: *Ts) -> T:
         """Run blocking work in a thread of the system's own limiter.

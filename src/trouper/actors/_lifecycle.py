@@ -18,7 +18,7 @@ import trio
 from trio.lowlevel import current_task, reschedule
 
 from ..errors import ActorCrashed, ActorStopped, RestartLimitReached
-from ..mailbox import DRAINING, FAILED, RUNNING, STARTING, STOPPED, Ask, Job
+from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Ask, Job
 from ..supervision import Escalate, Exit, RestartAfter, decide, unwrap
 from ._context import Context
 
@@ -85,7 +85,10 @@ def request_stop(ref: LocalRef, kind: StopKind) -> None:
         and not (kind == "drain" and ref.queue)
         and not ref.target.__behaviour__.has_stopping
     ):
-        ref.close("stopped")
+        if ref.queue:
+            ref.close("stopped")
+        ref.queued = True
+        ref.accepts = CLOSED
         finish(ref, EXITS[kind])  # nothing to wait for: no job
         return
     if state == STARTING:

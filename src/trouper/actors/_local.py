@@ -23,7 +23,7 @@ from trio.lowlevel import (
 )
 
 from ..errors import ActorCrashed, ActorStopped
-from ..mailbox import DRAINING, FAILED, SEND_CREDIT, STOPPED, Ask, Mailbox, Table
+from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Mailbox, Table
 from ..supervision import Exit, History, Restart, Strategy
 from ._accounting import turn_failed, turn_killed
 from ._dead_letters import DeadLetter
@@ -192,8 +192,7 @@ class LocalRef(Mailbox, Ref[Any]):
             self.queued = False
         d.credit -= 1
         if not d.credit:
-            d.credit = SEND_CREDIT
-            await checkpoint()
+            await d.pay()
         return value
 
     def _direct_over(self) -> None:

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, final
 
 import trio
-from trio.lowlevel import checkpoint, enable_ki_protection
+from trio.lowlevel import enable_ki_protection
 
 from ..errors import ActorStopped, NameTaken, ShuttingDown, StartFailed
-from ..mailbox import RUNNING, SEND_CREDIT, STOPPING, Dispatcher, Job
+from ..mailbox import RUNNING, STOPPING, Dispatcher, Job
 from ..supervision import Exit, Restart, Strategy, check_restart
 from ._asks import AskNet
+from ._context import Context
 from ._dead_letters import DeadLetters
-from ._lifecycle import StopKind, build, finish, run_started, stop_children
+from ._lifecycle import StopKind, finish, run_started, stop_children
 from ._local import LocalRef, SpawnOptions
 from ._waits import WaitGraph
 
@@ -65,7 +66,7 @@ class Runtime:
         self.body.cancel()
 
     @enable_ki_protection
-    async def spawn(
+    def place(
         self,
         parent: LocalRef,
         make: Callable[..., Any],
@@ -75,8 +76,8 @@ class Runtime:
         restart: Restart,
         strategy: Strategy | None,
         shutdown: float | None,
-    ) -> Any:
-        """Start an actor under ``parent`` and return its ref once it is up."""
+    ) -> LocalRef:
+        """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
         if self.closing or parent.state >= STOPPING:
             raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
         options, capacity = self.options, self.capacity
@@ -92,26 +93,24 @@ class Runtime:
             label = _check_name(parent, name)
         try:
             target = make(*args)
-            table = target.__behaviour__.table
+            behaviour = target.__behaviour__
         except Exception as exc:
             raise _start_failed(parent, make, exc) from exc
-        ref = LocalRef(self, parent, label, make, args, options, table, capacity)
+        ref = LocalRef(self, parent, label, make, args, options, behaviour.table, capacity)
         life.children[label] = ref
-        build(ref, target)
-        if target.__behaviour__.has_started:
-            await self._start(ref)
-        ref.resume()
-        d = self.dispatcher
-        d.credit -= 1
-        if not d.credit:
-            d.credit = SEND_CREDIT
-            await checkpoint()
+        ref.target = target
+        if behaviour.wants_context:
+            ref.context = Context(ref)
+        if not behaviour.has_started:
+            ref.state = RUNNING
+            ref.queued = False
         return ref
 
-    async def _start(self, ref: LocalRef) -> None:
-        """Run the hook in the caller's task: its cancellation, its error."""
+    async def bring_up(self, ref: LocalRef) -> None:
+        """Run the hook of a placed actor in the caller's task: its cancellation, its error."""
         try:
             await run_started(ref)
+            ref.resume()
         except BaseException as exc:
             ref.close("failed to start")
             done = trio.Event()

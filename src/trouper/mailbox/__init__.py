@@ -14,7 +14,6 @@ from ._jobs import Job as Job
 from ._jobs import Stepper as Stepper
 from ._mailbox import CLOSED as CLOSED
 from ._mailbox import DEFAULT_CAPACITY as DEFAULT_CAPACITY
-from ._mailbox import SEND_CREDIT as SEND_CREDIT
 from ._mailbox import Handler as Handler
 from ._mailbox import Mailbox as Mailbox
 from ._mailbox import Table as Table
@@ -35,7 +34,6 @@ __all__ = (
     "DRAINING",
     "FAILED",
     "RUNNING",
-    "SEND_CREDIT",
     "STARTING",
     "STATE_NAMES",
     "STOPPED",

@@ -23,7 +23,6 @@ from trio.lowlevel import (
     Abort,
     RaiseCancelT,
     Task,
-    checkpoint,
     current_task,
     enable_ki_protection,
     reschedule,
@@ -48,8 +47,6 @@ Table: TypeAlias = dict[type[Any], Handler]
 
 DEFAULT_CAPACITY: Final = 1024
 CLOSED: Final[Table] = {}
-# `await send` yields to trio once in so many: a checkpoint costs as much as fifteen messages.
-SEND_CREDIT: Final = 64
 
 
 class Mailbox:
@@ -166,8 +163,7 @@ class Mailbox:
                 d.wake()
         d.credit -= 1
         if not d.credit:
-            d.credit = SEND_CREDIT
-            await checkpoint()
+            await d.pay()
 
     def put_ask(self, ask: Ask) -> None:
         """Queue a request whose type was checked; on a full mailbox it waits its turn to enter."""

@@ -152,7 +152,7 @@ class Worker:
             self.owner = True
             if not await self.drain():
                 return
-            self.running = None
+            self.running = self.ask = None
             if not self.owner:
                 self.task.name = IDLE_NAME
                 if d.parked:  # nobody drains: take the queue over instead of waking another
@@ -220,7 +220,7 @@ class Worker:
                             senders = a.senders
                             if not n:
                                 a.processed += turns
-                                n = turns
+                                n, e = turns, None
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
                         a.turn_killed(e, None)
@@ -229,8 +229,7 @@ class Worker:
                 a.worker = None
                 a.processed += turns - n
                 if status_of(me) is not status:
-                    self.leaked = True
-                    a.turn_failed(None, _leak(a))
+                    return self._leaked(a)
                 if a.waiters is not None:
                     a.pass_over()
                 if a.state <= DRAINING:  # else it stays `queued`: who moves it on lists it
@@ -238,7 +237,7 @@ class Worker:
                         put(a)
                     else:
                         a.queued = False
-            if not self.owner or status_of(me) is not status:
+            if not self.owner:
                 return self._put_down(a)
             left -= turns - n
             if left <= mark:
@@ -269,9 +268,25 @@ class Worker:
     def _put_down(self, carried: Mailbox | Job) -> bool:
         """Unbind the scope from what was carried. Return False when it may not be used again."""
         carried.scope = None
-        if not self.burnt and cancel_status_of(self.task) is self.status:
-            return True
-        self.running = None
+        return self._leave() if self.burnt else True
+
+    def _leaked(self, box: Mailbox) -> bool:
+        """Charge an open scope to the mailbox whose handler left it, and end this worker."""
+        self.leaked = True
+        box.turn_failed(
+            None,
+            ScopeLeak(
+                f"{box.path}: a handler left a cancel scope or a nursery open; use `with`, and "
+                "close async generators that open one (contextlib.aclosing)",
+                target=box.path,
+            ),
+        )
+        box.scope = None
+        box.pass_over()
+        return self._leave()
+
+    def _leave(self) -> bool:
+        self.running = self.ask = None
         if self.owner or self.dispatcher.parked:
             self.dispatcher.hand_over()
         return False
@@ -279,11 +294,3 @@ class Worker:
 
 def _never(_: RaiseCancelT) -> Abort:
     return Abort.FAILED  # an idle worker is woken, never cancelled (derisk R9)
-
-
-def _leak(box: Mailbox) -> ScopeLeak:
-    return ScopeLeak(
-        f"{box.path}: a handler left a cancel scope or a nursery open; use `with`, and close "
-        "async generators that open one (contextlib.aclosing)",
-        target=box.path,
-    )
