@@ -9,7 +9,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help setup setup-test setup-dev demo test check format fix lint types layers docs wheel-test \
+.PHONY: help setup setup-test setup-dev demo test check format fix lint types mypy pyright layers docs wheel-test \
         bench soak test-all cover clean
 
 VENV := .venv
@@ -88,8 +88,12 @@ fix: $(VENV)/.dev
 	@$(VENV)/bin/ruff check -q --fix-only
 	@$(VENV)/bin/ruff format -q
 
-types: $(VENV)/.dev
+types: mypy pyright
+
+mypy: $(VENV)/.dev
 	@$(VENV)/bin/mypy
+
+pyright: $(VENV)/.dev
 	@$(VENV)/bin/pyright --warnings
 
 layers: $(VENV)/.dev

@@ -77,10 +77,11 @@ def main() -> None:
 
         apart = here / "apart"
         smoke = [f"tests/{part}" for part in SMOKE if (ROOT / "tests" / part).is_dir()]
-        for part in smoke:
-            shutil.copytree(ROOT / part, apart / part)
-        for file in ("pyproject.toml", "tests/conftest.py"):
-            shutil.copy(ROOT / file, apart / file)
+        for folder in ("tests", "examples"):  # tests run the examples and their guests
+            shutil.copytree(
+                ROOT / folder, apart / folder, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        shutil.copy(ROOT / "pyproject.toml", apart)
         where = f"import trouper; assert {str(here / 'venv')!r} in trouper.__file__"
         run(python, "-c", where, cwd=apart)
         run(python, "-m", "pytest", "-q", "-x", "-W", "error", *smoke, cwd=apart)
