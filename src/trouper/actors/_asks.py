@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 import trio
+from trio.lowlevel import ParkingLot
 
 from ..errors import AskUnknown
 from ..mailbox import Ask
@@ -23,26 +24,21 @@ class AskNet:
 
     def __init__(self, nursery: trio.Nursery, limit: float) -> None:
         self.limit = limit
+        # Written by the asks themselves: ask -> (due, target); taken out when they are over.
+        self.pending: dict[Ask, tuple[float, LocalRef]] = {}
+        self.asleep = True  # its task does not know that asks are pending
         self._nursery = nursery
-        self._pending: dict[Ask, tuple[float, LocalRef]] = {}
         self._scope: trio.CancelScope | None = None
-        self._wanted = trio.Event()
+        self._lot = ParkingLot()
 
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def add(self, ask: Ask, target: LocalRef) -> None:
-        """Watch an ask until `remove`."""
-        if not self._pending:
-            if self._scope is None:
-                self._scope = trio.CancelScope(shield=True)
-                self._nursery.start_soon(self._watch, self._scope, name="trouper asks")
-            self._wanted.set()
-        self._pending[ask] = (trio.current_time() + self.limit, target)
-
-    def remove(self, ask: Ask) -> None:
-        """Watch this ask no more."""
-        self._pending.pop(ask, None)
+    def wake(self) -> None:
+        """Let the task look at what is pending; the first time, start it."""
+        self.asleep = False
+        if self._scope is None:
+            self._scope = trio.CancelScope(shield=True)
+            self._nursery.start_soon(self._watch, self._scope, name="trouper asks")
+        else:
+            self._lot.unpark()
 
     def close(self) -> None:
         """End the task."""
@@ -52,18 +48,18 @@ class AskNet:
     async def _watch(self, scope: trio.CancelScope) -> None:
         with scope:
             while True:
-                await self._wanted.wait()
-                self._wanted = trio.Event()
-                while self._pending:
-                    due, _ = next(iter(self._pending.values()))
+                while self.pending:
+                    due, _ = next(iter(self.pending.values()))
                     await trio.sleep_until(due)
                     self._expire(trio.current_time())
+                self.asleep = True
+                await self._lot.park()
 
     def _expire(self, now: float) -> None:
-        for ask, (due, target) in list(self._pending.items()):
+        for ask, (due, target) in list(self.pending.items()):
             if due > now:
                 break
-            del self._pending[ask]
+            del self.pending[ask]
             target.forget_ask(ask)
             ask.fail(
                 AskUnknown(

@@ -232,12 +232,15 @@ class LocalRef(Mailbox, Ref[Any]):
                 )
             system.waits.enter(asker, self)
         ask = Ask(message, asker)
-        system.asks.add(ask, self)
+        net = system.asks
+        net.pending[ask] = (trio.current_time() + net.limit, self)
+        if net.asleep:
+            net.wake()
         try:
             self.put_ask(ask)
             return await ask.wait()
         finally:
-            system.asks.remove(ask)
+            net.pending.pop(ask, None)
             if asker is not None:
                 system.waits.leave(asker, self)
             if self.senders is not None:

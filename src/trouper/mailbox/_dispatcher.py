@@ -27,6 +27,7 @@ from ._worker import IDLE_NAME, Worker
 # Sends, spawns and direct asks yield to trio once in so many: a checkpoint costs as much as
 # fifteen messages.
 CREDIT: Final = 64
+ANCESTRY_CACHE: Final = 256
 
 
 class ReadyQueue(Protocol):
@@ -79,6 +80,8 @@ class Dispatcher:
         self.credit = CREDIT  # sends and direct asks until the next checkpoint
         self.late = 0  # answers that came when their ask was over
         self._started = 0
+        # Which worker a task descends from never changes; bounded, since it keeps tasks alive.
+        self._ancestry: dict[Task, Worker | None] = {}
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
@@ -182,15 +185,25 @@ class Dispatcher:
         Walks from the task to its parents up to a worker, so the children of a handler's nursery
         count, and so does ``trio.from_thread.run`` from its threads.
         """
-        task: Task | None = current_task()
-        while task is not None:
-            worker = self.workers.get(task)
-            if worker is not None:
-                running = worker.running
-                return running.box if isinstance(running, Job) else running
+        task = current_task()
+        try:
+            worker = self._ancestry[task]
+        except KeyError:
+            worker = self._find_worker(task)
+        if worker is None:
+            return None
+        running = worker.running
+        return running.box if isinstance(running, Job) else running
+
+    def _find_worker(self, asking: Task) -> Worker | None:
+        task: Task | None = asking
+        while task is not None and task not in self.workers:
             nursery = task.parent_nursery
             task = nursery.parent_task if nursery is not None else None
-        return None
+        if len(self._ancestry) >= ANCESTRY_CACHE:
+            self._ancestry.clear()
+        worker = self._ancestry[asking] = None if task is None else self.workers[task]
+        return worker
 
     async def close(self) -> None:
         """Let every worker leave and wait until all have. Nothing may be queued any more.
