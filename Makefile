@@ -48,7 +48,7 @@ endef
 export NO_PYTHON
 
 $(VENV)/bin/pip:
-	@for py in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	@for py in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
 	  if $$py -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	  then echo "setting up $(VENV) with $$($$py --version) (once)"; exec $$py -m venv $(VENV); fi; \
 	done; echo "$$NO_PYTHON" >&2; exit 1
@@ -117,7 +117,7 @@ cover: $(VENV)/.dev
 
 test-all: test
 	@set -e; for version in 3.12 3.13; do \
-	  if ! command -v python$$version >/dev/null; then echo "python$$version: not found, left out"; continue; fi; \
+	  if ! python$$version -c '' 2>/dev/null; then echo "python$$version: not found, left out"; continue; fi; \
 	  $(MAKE) --no-print-directory test VENV=.venv-$$version PYTHON=python$$version; \
 	done
 
