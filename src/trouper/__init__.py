@@ -15,5 +15,165 @@ journal and survive ``kill -9``. Start at `open_system`.
 #   errors, _ids, _version             import nothing of ours
 
 from ._version import __version__ as __version__
+from .actors import Activation as Activation
+from .actors import ActivationHandle as ActivationHandle
+from .actors import Actor as Actor
+from .actors import ActorSystem as ActorSystem
+from .actors import Context as Context
+from .actors import EffectContext as EffectContext
+from .actors import Operation as Operation
+from .actors import Ref as Ref
+from .actors import Request as Request
+from .actors import Won as Won
+from .actors import durable as durable
+from .actors import effect as effect
+from .actors import handles as handles
+from .actors import open_system as open_system
+from .cells import CellPool as CellPool
+from .cells import GuestLimits as GuestLimits
+from .cells import guest as guest
+from .errors import ActivationCancelled as ActivationCancelled
+from .errors import ActivationError as ActivationError
+from .errors import ActivationMismatch as ActivationMismatch
+from .errors import ActorCrashed as ActorCrashed
+from .errors import ActorStopped as ActorStopped
+from .errors import AskCycle as AskCycle
+from .errors import AskUnknown as AskUnknown
+from .errors import CellError as CellError
+from .errors import CellsExhausted as CellsExhausted
+from .errors import CorruptGroup as CorruptGroup
+from .errors import CorruptRecord as CorruptRecord
+from .errors import CursorOutOfRange as CursorOutOfRange
+from .errors import DrainDeferred as DrainDeferred
+from .errors import EffectFailed as EffectFailed
+from .errors import EffectGroupsUnsupported as EffectGroupsUnsupported
+from .errors import EmptyGroup as EmptyGroup
+from .errors import FenceMoved as FenceMoved
+from .errors import ForeignFork as ForeignFork
+from .errors import FormatTooNew as FormatTooNew
+from .errors import GroupError as GroupError
+from .errors import GroupRetired as GroupRetired
+from .errors import GroupShapeError as GroupShapeError
+from .errors import GuestDeadline as GuestDeadline
+from .errors import GuestRefused as GuestRefused
+from .errors import GuestTrapped as GuestTrapped
+from .errors import HandleBusy as HandleBusy
+from .errors import HandleClosed as HandleClosed
+from .errors import HistoryLimit as HistoryLimit
+from .errors import InvariantError as InvariantError
+from .errors import LeaseError as LeaseError
+from .errors import MailboxFull as MailboxFull
+from .errors import MembershipDropped as MembershipDropped
+from .errors import NameTaken as NameTaken
+from .errors import NoExecutor as NoExecutor
+from .errors import NondeterministicAwait as NondeterministicAwait
+from .errors import NotHandled as NotHandled
+from .errors import OperationFailed as OperationFailed
+from .errors import OperationMismatch as OperationMismatch
+from .errors import OutcomeUnknown as OutcomeUnknown
+from .errors import OutOfFuel as OutOfFuel
+from .errors import PathRefused as PathRefused
+from .errors import Reject as Reject
+from .errors import ReplayMismatch as ReplayMismatch
+from .errors import RestartLimitReached as RestartLimitReached
+from .errors import ScopeLeak as ScopeLeak
+from .errors import ShuttingDown as ShuttingDown
+from .errors import StartFailed as StartFailed
+from .errors import StoreClosed as StoreClosed
+from .errors import StoreDamaged as StoreDamaged
+from .errors import StoreError as StoreError
+from .errors import StoreFull as StoreFull
+from .errors import StoreLost as StoreLost
+from .errors import StoreOwned as StoreOwned
+from .errors import TooLarge as TooLarge
+from .errors import TrouperError as TrouperError
+from .errors import UnknownActivity as UnknownActivity
+from .errors import ValueRefused as ValueRefused
+from .errors import WrongEngine as WrongEngine
+from .errors import WrongTask as WrongTask
+from .store import LmdbStore as LmdbStore
+from .store import MemoryStore as MemoryStore
+from .supervision import Backoff as Backoff
 
-__all__ = ("__version__",)
+__all__ = (
+    "Activation",
+    "ActivationCancelled",
+    "ActivationError",
+    "ActivationHandle",
+    "ActivationMismatch",
+    "Actor",
+    "ActorCrashed",
+    "ActorStopped",
+    "ActorSystem",
+    "AskCycle",
+    "AskUnknown",
+    "Backoff",
+    "CellError",
+    "CellPool",
+    "CellsExhausted",
+    "Context",
+    "CorruptGroup",
+    "CorruptRecord",
+    "CursorOutOfRange",
+    "DrainDeferred",
+    "EffectContext",
+    "EffectFailed",
+    "EffectGroupsUnsupported",
+    "EmptyGroup",
+    "FenceMoved",
+    "ForeignFork",
+    "FormatTooNew",
+    "GroupError",
+    "GroupRetired",
+    "GroupShapeError",
+    "GuestDeadline",
+    "GuestLimits",
+    "GuestRefused",
+    "GuestTrapped",
+    "HandleBusy",
+    "HandleClosed",
+    "HistoryLimit",
+    "InvariantError",
+    "LeaseError",
+    "LmdbStore",
+    "MailboxFull",
+    "MembershipDropped",
+    "MemoryStore",
+    "NameTaken",
+    "NoExecutor",
+    "NondeterministicAwait",
+    "NotHandled",
+    "Operation",
+    "OperationFailed",
+    "OperationMismatch",
+    "OutOfFuel",
+    "OutcomeUnknown",
+    "PathRefused",
+    "Ref",
+    "Reject",
+    "ReplayMismatch",
+    "Request",
+    "RestartLimitReached",
+    "ScopeLeak",
+    "ShuttingDown",
+    "StartFailed",
+    "StoreClosed",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreLost",
+    "StoreOwned",
+    "TooLarge",
+    "TrouperError",
+    "UnknownActivity",
+    "ValueRefused",
+    "Won",
+    "WrongEngine",
+    "WrongTask",
+    "__version__",
+    "durable",
+    "effect",
+    "guest",
+    "handles",
+    "open_system",
+)

@@ -1,4 +1,9 @@
-"""The actor core: actors, refs, the system they live in."""
+"""Actors: the messaging core, and the durable actors built on it.
+
+The core (this package's own modules) is refs, mailboxes, turns, supervision and the system. On it
+stand `groups` (durable effect groups), `operations` (idempotency-keyed records) and `activations`
+(durable functions), all single writers of what they journal.
+"""
 
 from ..mailbox import MailboxStatistics as MailboxStatistics
 from ._actor import Actor as Actor
@@ -9,25 +14,39 @@ from ._handlers import handles as handles
 from ._messages import Asked as Asked
 from ._messages import Request as Request
 from ._messages import Takes as Takes
+from ._open import open_system as open_system
 from ._ref import Ref as Ref
 from ._system import ActorSystem as ActorSystem
 from ._system import Service as Service
 from ._system import SystemStatistics as SystemStatistics
-from ._system import open_system as open_system
+from .activations import Activation as Activation
+from .activations import ActivationHandle as ActivationHandle
+from .activations import durable as durable
+from .groups import EffectContext as EffectContext
+from .groups import Won as Won
+from .groups import effect as effect
+from .operations import Operation as Operation
 
 __all__ = (
+    "Activation",
+    "ActivationHandle",
     "Actor",
     "ActorSystem",
     "Asked",
     "Context",
     "DeadLetter",
     "DeadLetters",
+    "EffectContext",
     "MailboxStatistics",
+    "Operation",
     "Ref",
     "Request",
     "Service",
     "SystemStatistics",
     "Takes",
+    "Won",
+    "durable",
+    "effect",
     "handles",
     "open_system",
 )

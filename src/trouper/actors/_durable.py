@@ -7,12 +7,13 @@ on the way out activations leave memory before the host stops their running work
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
 import trio
 
-from ..errors import TrouperError
+from ..errors import ShuttingDown
 from ..mailbox import Dispatcher
 from ..store import Store
 from ..supervision import TreeNode
@@ -30,7 +31,21 @@ from .groups import (
 )
 from .operations import Operations
 
+T = TypeVar("T")
 THREADS = max(4, 2 * (os.cpu_count() or 2))
+
+
+class Owner(Protocol):
+    """What this needs of the system that it serves."""
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Return the ready queue and its workers."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """End the system with this error."""
+        ...
 
 
 class RunnerKind(Protocol):
@@ -49,7 +64,12 @@ class RunnerKind(Protocol):
         """Open."""
         ...
 
-    async def __aexit__(self, *exc_info: object) -> object:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
         """Close; everything it ran has ended."""
         ...
 
@@ -59,7 +79,10 @@ class RunnerKind(Protocol):
 
 
 class DurableSide:
-    """What `open_system` opens beside the messaging core. One per system."""
+    """Store, effect host, activations and operations of one system; one of its services.
+
+    ``store`` and ``kinds`` are open before this opens, and close after it.
+    """
 
     def __init__(
         self,
@@ -70,42 +93,54 @@ class DurableSide:
         shutdown: float,
         history_limit: int,
     ) -> None:
-        self._history_limit = history_limit
         self.store = store
         self.registry = ActivityRegistry(listed)
         self._kinds: Mapping[str, RunnerKind] = {kind.kind: kind for kind in kinds}
         self._shutdown = shutdown
+        self._history_limit = history_limit
         self._threads = trio.CapacityLimiter(THREADS)
-        self.host: EffectHost
-        self.activations: Activations
-        self.operations: Operations
         self._clock: WallClock
+        self._own: trio.CancelScope | None = None
+        self._host: EffectHost | None = None
+        self._activations: Activations | None = None
+        self._operations: Operations | None = None
 
-    def open(
-        self,
-        nursery: trio.Nursery,
-        dispatcher: Dispatcher,
-        fail: Callable[[BaseException], None],
-    ) -> None:
-        """Wire, validate, then recover. The store is open."""
+    @property
+    def host(self) -> EffectHost:
+        """Return the effect host."""
+        return _opened(self._host)
+
+    @property
+    def activations(self) -> Activations:
+        """Return the activations."""
+        return _opened(self._activations)
+
+    @property
+    def operations(self) -> Operations:
+        """Return the operations."""
+        return _opened(self._operations)
+
+    async def open(self, nursery: trio.Nursery, system: Owner) -> None:
+        """Wire, validate, then recover."""
         self._clock = WallClock()
-        self.host = EffectHost(self.store, dispatcher, nursery, self._clock, fail)
-        self.activations = Activations(self.host, self.registry, history_limit=self._history_limit)
-        self.operations = Operations(self.host)
-        self.host.register(self.resolve)
+        self._own = trio.CancelScope()
+        own: trio.Nursery = await nursery.start(_own_nursery, self._own)
+        host = EffectHost(self.store, system.dispatcher, own, self._clock, system.fail)
+        self._host = host
+        self._activations = Activations(host, self.registry, history_limit=self._history_limit)
+        self._operations = Operations(host)
+        host.register(self.resolve)
         self.registry.require_unambiguous()
-        if not self.host.supports_groups:
-            raise TrouperError("the effect host came up without a runner resolver")
-        self.activations.recover()
+        self._activations.recover()
 
     def resolve(self, envelope: EffectEnvelope) -> Runner | None:
         """Compose the runner kinds of this system into the host's one resolver."""
         if envelope.kind == "timer":
             return TimerRunner(self._clock)
-        activity = self.registry.find(envelope.kind, envelope.name)
         if envelope.kind == "activation":
             # A child whose code is unknown is created and parked, visible, rather than refused.
             return ActivationRunner(self.activations, envelope)
+        activity = self.registry.find(envelope.kind, envelope.name)
         if activity is None:
             return None
         if isinstance(activity, Effect):
@@ -113,12 +148,36 @@ class DurableSide:
         kind = self._kinds.get(envelope.kind)
         return None if kind is None else kind.resolve(activity, envelope)
 
-    async def close(self) -> None:
+    async def close(self, mode: str) -> None:
         """Give running effects their budget, then end them; nothing is cancelled (ruling 14)."""
-        self.activations.closing = True
-        await self.host.close(self._shutdown)
-        self.activations.close()
+        try:
+            if self._activations is not None:
+                self._activations.closing = True
+            if self._host is not None:
+                await self._host.close(self._shutdown if mode == "normal" else 0.0)
+        finally:
+            if self._activations is not None:
+                self._activations.close()
+            if self._own is not None:
+                self._own.cancel()
 
-    def tree(self) -> list[TreeNode]:
+    def tree(self) -> TreeNode:
         """Return the durable part of the supervision tree."""
-        return [self.activations.tree(), *(kind.tree() for kind in self._kinds.values())]
+        counts = {"running": self.host.running, "settled": self.host.settled}
+        kinds = tuple(kind.tree() for kind in self._kinds.values())
+        return TreeNode("host", "service", "running", counts, (self.activations.tree(), *kinds))
+
+
+async def _own_nursery(scope: trio.CancelScope, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    # Shielded: an outer cancel must not reach running effects before the host closes in order.
+    scope.shield = True
+    with scope:
+        async with trio.open_nursery() as nursery:
+            task_status.started(nursery)
+            await trio.sleep_forever()
+
+
+def _opened(part: T | None) -> T:
+    if part is None:
+        raise ShuttingDown("the system is not open yet, or not any more")
+    return part

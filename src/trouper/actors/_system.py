@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVarTuple, Unpack, final
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, final
 
 import trio
 from trio.lowlevel import current_task
 
 from .. import _trio
-from ..errors import ScopeLeak, WrongTask
-from ..mailbox import Dispatcher, DispatcherStatistics, Job
+from ..errors import ScopeLeak, ShuttingDown, WrongTask
+from ..mailbox import STARTING, Dispatcher, DispatcherStatistics, Job
 from ..supervision import Exit, Restart, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
 from ._runtime import Runtime, check_capacity, check_seconds
 from ._tree import actor_node
+from .activations import Activation, ActivationHandle, Durable
+from .operations import Operation
 
 if TYPE_CHECKING:
+    from ..store import Store
     from ._actor import Actor
+    from ._durable import DurableSide
     from ._ref import Ref
+    from .groups import EffectHost
 
+R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 CloseMode: TypeAlias = Literal["normal", "error", "cancel"]
@@ -48,11 +54,13 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemStatistics:
-    """One system, now."""
+    """One system, now: ``settled`` group children since it opened, ``running`` effects now."""
 
     actors: int
     dead_letters: int
     asks_pending: int
+    settled: int
+    running: int
     late_replies: int
     dispatcher: DispatcherStatistics
 
@@ -61,9 +69,12 @@ class SystemStatistics:
 class ActorSystem:
     """A running system; made by `open_system`, valid inside its block."""
 
-    def __init__(self, runtime: Runtime, services: Sequence[Service]) -> None:
+    def __init__(
+        self, runtime: Runtime, durable: DurableSide | None, services: Sequence[Service]
+    ) -> None:
         self._runtime = runtime
-        self._services = list(services)
+        self._durable = durable
+        self._services = [*services] if durable is None else [durable, *services]
         self._opened: list[Service] = []
 
     @property
@@ -112,9 +123,86 @@ class ActorSystem:
             ShuttingDown: The system is stopping.
         """
         runtime = self._runtime
-        return await runtime.spawn(
-            runtime.root, make, args, name, mailbox, restart, strategy, shutdown
-        )
+        ref = runtime.place(runtime.root, make, args, name, mailbox, restart, strategy, shutdown)
+        if ref.state == STARTING:
+            await runtime.bring_up(ref)
+        else:
+            dispatcher = runtime.dispatcher
+            dispatcher.credit -= 1
+            if not dispatcher.credit:
+                await dispatcher.pay()
+        return ref
+
+    # --- durable work -----------------------------------------------------------------------------
+
+    async def run(
+        self,
+        activity: Callable[[Activation, Unpack[Ts]], Awaitable[R]],
+        /,
+        *args: *Ts,
+        key: str | None = None,
+    ) -> R:
+        """Start an activation, or join the one that has this key, and wait for its result.
+
+        Ending the wait changes nothing but the waiting. A finished key returns its stored result.
+
+        Args:
+            activity: A function marked `durable`.
+            args: Its arguments, after ``act``; values that the journal carries.
+            key: Its identity, also across restarts; a fresh one by default.
+
+        Raises:
+            ActivationMismatch: The key belongs to another activity, or to other arguments.
+            ActivationCancelled: It was cancelled.
+            ShuttingDown: The system closed first; it resumes at the next open.
+            TrouperError: What the activity raised, rebuilt from the journal.
+        """
+        return await self.start(activity, *args, key=key).result()
+
+    def start(
+        self,
+        activity: Callable[[Activation, Unpack[Ts]], Awaitable[R]],
+        /,
+        *args: *Ts,
+        key: str | None = None,
+    ) -> ActivationHandle[R]:
+        """Start or join an activation, like `run`, and return without waiting for it."""
+        if not isinstance(activity, Durable):
+            raise TypeError(f"{activity!r} is not durable; mark it with @durable")
+        return self._require_durable().activations.start(activity, args, key)
+
+    def cancel(self, key: str) -> None:
+        """Ask an activation to end; its own turn decides, and journals it."""
+        self._require_durable().activations.cancel(key)
+
+    def status(self, key: str) -> str:
+        """Return an activation's state in one word; ``unknown`` when the journal has none."""
+        return self._require_durable().activations.status(key)
+
+    async def operation(self, key: str, request: object) -> Operation:
+        """Return the operation under an idempotency key, recording ``request`` on first use.
+
+        Raises:
+            OperationMismatch: The key belongs to another request.
+        """
+        return await self._require_durable().operations.open(key, request)
+
+    @property
+    def host(self) -> EffectHost:
+        """The effect host: groups without a durable function around them."""
+        return self._require_durable().host
+
+    @property
+    def store(self) -> Store:
+        """The journal."""
+        return self._require_durable().store
+
+    def _require_durable(self) -> DurableSide:
+        if self._durable is None:
+            raise ShuttingDown("this system was opened without its durable side")
+        return self._durable
+
+    # --- looking ----------------------------------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
         """End the system with this error, past every supervisor; raised at the ``async with``."""
@@ -126,7 +214,9 @@ class ActorSystem:
         return SystemStatistics(
             actors=sum(1 for _ in runtime.walk()),
             dead_letters=runtime.dead_letters.total,
-            asks_pending=len(runtime.asks),
+            asks_pending=len(runtime.asks.pending),
+            settled=0 if self._durable is None else self._durable.host.settled,
+            running=0 if self._durable is None else self._durable.host.running,
             late_replies=runtime.dispatcher.late,
             dispatcher=runtime.dispatcher.statistics(),
         )
@@ -183,7 +273,7 @@ class ActorSystem:
                 runtime.failure = runtime.failure or exc
 
 
-class _Block:
+class Block:
     """The async context manager. Checks that the task that leaves is the one that entered."""
 
     def __init__(self, run: AbstractAsyncContextManager[ActorSystem]) -> None:
@@ -214,6 +304,7 @@ class _Block:
 async def run_system(
     name: str,
     *,
+    durable: DurableSide | None = None,
     services: Sequence[Service] = (),
     strategy: Strategy | None = None,
     shutdown: float = 5.0,
@@ -238,7 +329,7 @@ async def run_system(
                 mailbox=check_capacity(mailbox),
                 seed=seed,
             )
-            system = ActorSystem(runtime, services)
+            system = ActorSystem(runtime, durable, services)
             try:
                 with body:
                     await system.open_services(nursery)
@@ -266,41 +357,3 @@ def _how_it_ended(
     if failure is None and error is not None and unwrap(error) is None:
         return "cancel", Exit("shutdown", error)
     return "error", Exit("shutdown", failure or error)
-
-
-def open_system(
-    name: str,
-    *,
-    strategy: Strategy | None = None,
-    shutdown: float = 5.0,
-    ask_safety: float = 30.0,
-    mailbox: int = 1024,
-    seed: int | None = None,
-) -> AbstractAsyncContextManager[ActorSystem]:
-    """Open an actor system for the time of an ``async with`` block.
-
-    Leaving the block stops every actor in reverse start order, shielded and within budgets; left
-    normally, mailboxes are drained first. A failure that no supervisor took cancels the body and
-    is raised at the block, unwrapped; together with an error of the body it is one group.
-
-    Args:
-        name: First part of every path.
-        strategy: How the system supervises the actors that it spawns itself.
-        shutdown: Seconds an actor gets for drain and running turn, and again for its hook.
-        ask_safety: Seconds after which a pending ask ends with `AskUnknown`.
-        mailbox: Messages an actor may have waiting, unless its spawn says otherwise.
-        seed: Of the jitter of restarts.
-
-    Raises:
-        WrongTask: Left in another task than it was entered in. The system goes on.
-    """
-    return _Block(
-        run_system(
-            name,
-            strategy=strategy,
-            shutdown=shutdown,
-            ask_safety=ask_safety,
-            mailbox=mailbox,
-            seed=seed,
-        )
-    )

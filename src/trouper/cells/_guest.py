@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn, final
 
+from ..actors.groups import Activity
 from ..errors import GuestRefused
 from ._limits import GuestLimits
 
@@ -80,7 +81,7 @@ def _import(name: str, provider: Callable[..., Any]) -> Import:
 
 
 @final
-class Guest:
+class Guest(Activity[[bytes], bytes]):
     """A WebAssembly module described as something that can be run. Made by `guest`.
 
     It takes one ``bytes`` and returns ``bytes``. Describing costs nothing: no cell, thread, Store
@@ -88,8 +89,7 @@ class Guest:
     the life of the process.
     """
 
-    __slots__ = ("_binary", "deadline", "digest", "export", "imports", "limits", "name", "path")
-
+    kind: ClassVar[str] = "guest"
     parameters: ClassVar[tuple[type, ...]] = (bytes,)
     returns: ClassVar[type] = bytes
 
@@ -107,7 +107,7 @@ class Guest:
         self.export = export
         self.imports = MappingProxyType(dict(imports))
         self.limits = limits
-        self.name = name
+        self._adopt_name(None, name)
         self.deadline = deadline
         self.digest = b""
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections import deque
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import outcome
 import trio
 
+from ..actors.groups import Activity, EffectEnvelope
 from ..errors import CellsExhausted, GuestDeadline, GuestRefused, LeaseError, ShuttingDown
+from ..supervision import TreeNode
 from ._activation import Activation
 from ._admission import Admission
 from ._cell import CellState
 from ._guest import Guest
 from ._limits import MAX_MEMORY, PAGE, AdmissionLimits
 from ._quarantine import CellView, PoolStatistics, Quarantine
+from ._runner import GuestRunner
 from ._slot import Slot
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class CellPool:
             raise ValueError(f"cleanup must be more than 0 seconds, not {cleanup!r}")
         if memory % PAGE or not 0 < memory <= MAX_MEMORY:
             raise ValueError(f"memory must be a multiple of {PAGE} up to {MAX_MEMORY}")
+        self.kind = "guest"
         self.n = n
         self.queue = queue
         self.cleanup = cleanup
@@ -240,6 +244,27 @@ class CellPool:
                 self._refused += 1
                 self._turn_away(self._waiting.popleft(), lost)
         self._changed.unpark_all()
+
+    # --- as a runner kind of a system
+
+    def resolve(self, activity: Activity[..., Any], envelope: EffectEnvelope) -> GuestRunner | None:
+        """Return a runner for one call of a guest; None for anything else, a routing fact."""
+        return GuestRunner(self, activity, envelope) if isinstance(activity, Guest) else None
+
+    def tree(self) -> TreeNode:
+        """Return the cells as a part of the supervision tree."""
+        counts = self.statistics()
+        cells = tuple(
+            TreeNode(
+                f"cell {view.cell}",
+                "cell",
+                str(view.state),
+                {"guest": view.guest, "key": view.key} if view.guest else {},
+            )
+            for view in self.cells()
+        )
+        details = {"runs": counts.runs, "free": counts.free, "waiting": counts.waiting}
+        return TreeNode("cells", "pool", "running" if self._is_open else "closed", details, cells)
 
     # --- looking, and mending
 

@@ -9,10 +9,12 @@ from ._durable import durable as durable
 from ._handle import ActivationHandle as ActivationHandle
 from ._rows import ActivationRow as ActivationRow
 from ._rows import StepRow as StepRow
+from ._service import HISTORY_LIMIT as HISTORY_LIMIT
 from ._service import ActivationRunner as ActivationRunner
 from ._service import Activations as Activations
 
 __all__ = (
+    "HISTORY_LIMIT",
     "Activation",
     "ActivationHandle",
     "ActivationRow",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -16,13 +16,14 @@ from ...errors import (
     ShuttingDown,
     UnknownActivity,
 )
-from ...store import Tx, decode
+from ...store import decode
 from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
     Disposition,
     EffectContext,
     GroupRow,
+    Opened,
     Outcome,
     Runner,
     decode_outcome,
@@ -30,60 +31,13 @@ from ..groups import (
     encode_outcome,
     no_executor,
 )
-from ..groups import _ledger as ledger
 from ._driver import Driver, Ended, Stuck, Waiting
 from ._history import History, Offer
-from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key, steps_prefix
+from ._rows import TABLE, ActivationRow, StepRow, steps_prefix
+from ._turn import Blocked, Cancel, Command, Ranked, StepEnded, Turn
 
 if TYPE_CHECKING:
     from ._service import Activations
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Start, or resume."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepEnded:
-    """A single step came to its end."""
-
-    number: int
-    outcome: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A group that is waited for has news."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Somebody asks for the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """What is waited for cannot go on in this deployment."""
-
-    reason: Exception
-
-
-Command = Begin | StepEnded | Ranked | Cancel | Blocked
-
-
-class Turn:
-    """What one pass decided: rows to write, groups to open and close, and the row after it."""
-
-    def __init__(self, row: ActivationRow) -> None:
-        self.row = row
-        self.steps: dict[int, StepRow] = {}
-        self.start: tuple[StepRow, Runner] | None = None
-        self.open: tuple[Offer, Mapping[int, Runner]] | None = None
-        self.close: list[tuple[str, int, Disposition]] = []
-        self.stop_step = -1  # a running single step that a cancel passed by
-        self.cancel_child = ""  # a child activation that a cancel passed by
-        self.stuck: Exception | None = None
 
 
 class ActivationActor(SingleWriter[Command]):
@@ -177,8 +131,9 @@ class ActivationActor(SingleWriter[Command]):
             return None
         expected = 0 if self._fresh else self.row.head
         turn.row = replace(turn.row, head=expected + 1)
+        recorded = self._driver.history.steps if self._driver is not None else {}
         return Plan(
-            self._unit(turn, expected),
+            turn.unit(self._service.host, expected, recorded),
             lambda result: self._landed(turn, *result),
             self._refused,
         )
@@ -323,43 +278,9 @@ class ActivationActor(SingleWriter[Command]):
         driver.history.steps[row.number] = turn.steps[row.number] = row
         turn.start = (row, runner)
 
-    # -- the unit -------------------------------------------------------------------------------
+    # -- what is durable ------------------------------------------------------------------------
 
-    def _unit(self, turn: Turn, expected: int) -> Any:
-        host, key = self._service.host, activation_key(self.key)
-        opening = None
-        if turn.open is not None:
-            step, runners = turn.open
-            assert step.group is not None
-            opening = host.opening(step.group, runners)
-            recorded = step.number in self._driver.history.steps if self._driver else False
-            if not recorded:
-                row = group_step(self.row.scope, step)
-                turn.steps[step.number] = row
-
-        def unit(tx: Tx) -> tuple[ledger.Opened | None, list[GroupRow]]:
-            found = tx.get(TABLE, key, ActivationRow)
-            head = 0 if found is None else found.head
-            if head != expected or (found is not None and found.key != self.key):
-                raise FenceMoved(
-                    f"activation {self.key!r} is driven by somebody else (unit {head}, expected "
-                    f"{expected}); this driver stops",
-                    key=self.key,
-                )
-            for row in turn.steps.values():
-                tx.put(TABLE, step_key(row.scope, row.number), row)
-            closed = [
-                after
-                for group, seen, asked in turn.close
-                if (after := ledger.close_group(tx, group, seen, asked)) is not None
-            ]
-            opened = None if opening is None else opening(tx)
-            tx.put(TABLE, key, turn.row)
-            return opened, closed
-
-        return unit
-
-    def _landed(self, turn: Turn, opened: ledger.Opened | None, closed: Sequence[GroupRow]) -> None:
+    def _landed(self, turn: Turn, opened: Opened | None, closed: Sequence[GroupRow]) -> None:
         self._fresh = False
         self.row = turn.row
         host = self._service.host
@@ -429,19 +350,3 @@ class ActivationActor(SingleWriter[Command]):
             self._watching = ""
         self._ended.set()
         self._service.left(self)
-
-
-def group_step(scope: str, step: Offer) -> StepRow:
-    """Build the row of a group step: its answer is derived from the group's ranks."""
-    return StepRow(
-        scope=scope,
-        number=step.number,
-        combinator=str(step.combinator),
-        key=step.key,
-        fingerprint=step.fingerprint,
-        envelope=b"",
-        due=0.0,
-        attempt=0,
-        outcome=b"",
-        settled_at=0.0,
-    )

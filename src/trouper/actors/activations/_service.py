@@ -27,13 +27,14 @@ from ..groups import (
     EffectHost,
     GroupRow,
     Outcome,
+    Stuck,
     decode_outcome,
 )
-from ..groups._runner import Stuck
-from ._actor import ActivationActor, Begin, Cancel
+from ._actor import ActivationActor
 from ._durable import Durable
 from ._handle import ActivationHandle
 from ._rows import TABLE, ActivationRow, activation_key
+from ._turn import Begin, Cancel
 
 HISTORY_LIMIT = 10_000
 """Steps that one activation may take; its replay then costs about a tenth of a second."""

@@ -28,6 +28,8 @@ from ._group import EffectGroup as EffectGroup
 from ._handle import GroupHandle as GroupHandle
 from ._handle import Settlement as Settlement
 from ._host import EffectHost as EffectHost
+from ._ledger import Opened as Opened
+from ._ledger import close_group as close_group
 from ._open import open_host as open_host
 from ._outcome import Cancelled as Cancelled
 from ._outcome import Completed as Completed
@@ -43,6 +45,7 @@ from ._rows import GroupRow as GroupRow
 from ._runner import EffectContext as EffectContext
 from ._runner import Runner as Runner
 from ._runner import RunnerResolver as RunnerResolver
+from ._runner import Stuck as Stuck
 from ._runner import attempt as attempt
 from ._runner import no_executor as no_executor
 from ._timer import TimerRunner as TimerRunner
@@ -74,17 +77,20 @@ __all__ = (
     "GroupHandle",
     "GroupMembership",
     "GroupRow",
+    "Opened",
     "Outcome",
     "Rank",
     "Runner",
     "RunnerResolver",
     "Settlement",
+    "Stuck",
     "TimerRunner",
     "Verdict",
     "WakePolicy",
     "WallClock",
     "Won",
     "attempt",
+    "close_group",
     "decode_outcome",
     "due_of",
     "effect",

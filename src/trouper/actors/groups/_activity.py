@@ -32,7 +32,7 @@ class Activity(Generic[P, R_co]):
                     f"a lambda has no durable name; pass name= to @{self.kind}", kind=self.kind
                 )
         self.name = name
-        if "<locals>" not in name:
+        if "<locals>" not in getattr(fn, "__qualname__", ""):
             _IMPORTED.setdefault((self.kind, name), []).append(self)
 
     def envelope(

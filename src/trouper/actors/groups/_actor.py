@@ -143,6 +143,7 @@ class GroupActor(SingleWriter[Arrival]):
                 doubtful = True
             elif end.sequence == self._last_sequence() + 1:
                 self.settled.append(end)
+                self._host.settled += 1
                 self.unsettled.pop(end.position, None)
             else:
                 doubtful = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -14,6 +15,7 @@ from ...errors import (
     HandleBusy,
     HandleClosed,
     MembershipDropped,
+    StoreError,
     TrouperError,
 )
 from ...mailbox import Dispatcher
@@ -66,6 +68,7 @@ class EffectHost(EffectHostBase):
         self.fail = fail
         self.owner: Incarnation = store.next_owner()
         self.fences_moved = 0  # writer: group actors
+        self.settled = 0  # children ranked by this host; writer: group actors
         self._tasks = HostTasks(nursery, fail)
         self._clock = clock
         self._lease = lease
@@ -371,6 +374,11 @@ class EffectHost(EffectHostBase):
         """Start a task of this host; `close` waits for all of them."""
         self._tasks.start(fn, *args, name=name)
 
+    @property
+    def running(self) -> int:
+        """Return how many tasks of this host run now."""
+        return self._tasks.running
+
     # -- end ------------------------------------------------------------------------------------
 
     async def close(self, grace: float) -> None:
@@ -381,8 +389,9 @@ class EffectHost(EffectHostBase):
         self._drain.stop()
         with trio.CancelScope(shield=True):
             await self._tasks.close(grace)
-            while any(actor.pending for actor in self._groups.values()):
-                await self.store.commit(lambda tx: None)  # each round lets one flush pass
+            with suppress(StoreError):  # a store that is lost was reported to `fail` already
+                while any(actor.pending for actor in self._groups.values()):
+                    await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)
 
     def _require_open(self, actor: GroupActor, handle: GroupHandle) -> None:

@@ -47,10 +47,12 @@ async def open_host(
                 yield host
         finally:
             with trio.CancelScope(shield=True):
-                await host.close(shutdown)
-                await dispatcher.close()
-                if owned:
-                    await store.__aexit__(None, None, None)
+                try:
+                    await host.close(shutdown)
+                finally:  # workers end with the dispatcher only, never by a cancel
+                    await dispatcher.close()
+                    if owned:
+                        await store.__aexit__(None, None, None)
             nursery.cancel_scope.cancel()
     if failure:
         raise failure[0]

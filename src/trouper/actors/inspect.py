@@ -132,3 +132,15 @@ def _effect(envelope: bytes, outcome: bytes, attempts: int) -> EffectView:
 
 def _word(outcome: bytes, otherwise: str) -> str:
     return type(decode_outcome(outcome)).__name__.lower() if outcome else otherwise
+
+
+__all__ = (
+    "ActivationView",
+    "EffectView",
+    "GroupView",
+    "OperationView",
+    "activations",
+    "effects",
+    "groups",
+    "operations",
+)

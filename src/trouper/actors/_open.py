@@ -1,0 +1,102 @@
+"""`open_system`: store, cells and actors for the time of one ``async with`` block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from ..store import LmdbStore, MemoryStore, Store
+from ..supervision import Strategy
+from ._durable import DurableSide, RunnerKind
+from ._system import ActorSystem, Block, run_system
+from .activations import HISTORY_LIMIT, Durable
+from .groups import Activity
+
+
+def open_system(
+    name: str,
+    *,
+    store: Store | str | os.PathLike[str] | None = None,
+    cells: RunnerKind | None = None,
+    effects: Iterable[Activity[..., Any]] = (),
+    activities: Iterable[Durable[..., Any]] = (),
+    strategy: Strategy | None = None,
+    shutdown: float = 5.0,
+    ask_safety: float = 30.0,
+    mailbox: int = 1024,
+    seed: int | None = None,
+    history_limit: int = HISTORY_LIMIT,
+) -> AbstractAsyncContextManager[ActorSystem]:
+    """Open an actor system for the time of an ``async with`` block.
+
+    On the way in the store is opened, unfinished activations resume, then the body runs. On the way
+    out running effects get ``shutdown`` seconds and are then ended without a terminal, activations
+    leave memory (none is cancelled, all resume at the next open), every actor stops in reverse
+    start order, shielded and within budgets; left normally, mailboxes are drained first. A failure
+    that no supervisor took cancels the body and is raised at the block, unwrapped; together with an
+    error of the body it is one group.
+
+    Args:
+        name: First part of every path.
+        store: A store, or the path of an `LmdbStore`; a store that is open already stays open. By
+            default a `MemoryStore` that lasts as long as the block.
+        cells: A pool of cells, for guests.
+        effects: Effects and guests that are local to a function; module-level ones are known by
+            being imported.
+        activities: Durable functions that are local to a function.
+        strategy: How the system supervises the actors that it spawns itself.
+        shutdown: Seconds for running effects; seconds an actor gets for drain and running turn, and
+            again for its hook.
+        ask_safety: Seconds after which a pending ask ends with `AskUnknown`.
+        mailbox: Messages an actor may have waiting, unless its spawn says otherwise.
+        seed: Of the jitter of restarts.
+        history_limit: Steps that one activation may take.
+
+    Raises:
+        StoreError: The store cannot be opened: owned, damaged, of another version. Untouched.
+        NameTaken: Two listed functions have one durable name.
+        WrongTask: Left in another task than it was entered in. The system goes on.
+    """
+    return Block(
+        _open(
+            _store(store),
+            [] if cells is None else [cells],
+            [*effects, *activities],
+            history_limit,
+            name=name,
+            strategy=strategy,
+            shutdown=shutdown,
+            ask_safety=ask_safety,
+            mailbox=mailbox,
+            seed=seed,
+        )
+    )
+
+
+def _store(store: Store | str | os.PathLike[str] | None) -> Store:
+    if store is None:
+        return MemoryStore()
+    return LmdbStore(store) if isinstance(store, str | os.PathLike) else store
+
+
+@asynccontextmanager
+async def _open(
+    store: Store,
+    kinds: list[RunnerKind],
+    listed: list[Activity[..., Any]],
+    history_limit: int,
+    *,
+    shutdown: float,
+    **options: Any,
+) -> AsyncGenerator[ActorSystem]:
+    # Store and cells lie around the system: whatever runs in it has ended before they close.
+    async with AsyncExitStack() as stack:
+        if not store.is_open:
+            await stack.enter_async_context(store)
+        for kind in kinds:
+            await stack.enter_async_context(kind)
+        durable = DurableSide(store, kinds, listed, shutdown=shutdown, history_limit=history_limit)
+        async with run_system(durable=durable, shutdown=shutdown, **options) as system:
+            yield system

@@ -1,0 +1,116 @@
+"""What one pass of an activation decided, and the unit that makes it durable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...errors import FenceMoved
+from ...store import Tx
+from ..groups import Disposition, EffectHost, GroupRow, Opened, Runner, close_group
+from ._history import Offer
+from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Start, or resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A single step came to its end."""
+
+    number: int
+    outcome: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A group that is waited for has news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Somebody asks for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What is waited for cannot go on in this deployment."""
+
+    reason: Exception
+
+
+Command: TypeAlias = Begin | StepEnded | Ranked | Cancel | Blocked
+
+
+class Turn:
+    """What one pass decided: rows to write, groups to open and close, and the row after it."""
+
+    def __init__(self, row: ActivationRow) -> None:
+        self.row = row
+        self.steps: dict[int, StepRow] = {}
+        self.start: tuple[StepRow, Runner] | None = None
+        self.open: tuple[Offer, Mapping[int, Runner]] | None = None
+        self.close: list[tuple[str, int, Disposition]] = []
+        self.stop_step = -1  # a running single step that a cancel passed by
+        self.cancel_child = ""  # a child activation that a cancel passed by
+        self.stuck: Exception | None = None
+
+    def unit(
+        self, host: EffectHost, expected: int, recorded: Collection[int]
+    ) -> Callable[[Tx], tuple[Opened | None, list[GroupRow]]]:
+        """Return the unit: fence, ended and opened steps, groups closed and opened, the row."""
+        opening = None
+        if self.open is not None:
+            step, runners = self.open
+            assert step.group is not None
+            opening = host.opening(step.group, runners)
+            if step.number not in recorded:
+                self.steps[step.number] = group_step(self.row.scope, step)
+        after = self.row
+
+        def unit(tx: Tx) -> tuple[Opened | None, list[GroupRow]]:
+            _require_head(tx, after.key, expected)
+            for row in self.steps.values():
+                tx.put(TABLE, step_key(row.scope, row.number), row)
+            closed = [
+                group
+                for key, seen, asked in self.close
+                if (group := close_group(tx, key, seen, asked)) is not None
+            ]
+            opened = None if opening is None else opening(tx)
+            tx.put(TABLE, activation_key(after.key), after)
+            return opened, closed
+
+        return unit
+
+
+def _require_head(tx: Tx, key: str, expected: int) -> None:
+    """Refuse to write where somebody else did: an activation has one driver (ruling 6)."""
+    found = tx.get(TABLE, activation_key(key), ActivationRow)
+    head = 0 if found is None else found.head
+    if head != expected or (found is not None and found.key != key):
+        raise FenceMoved(
+            f"activation {key!r} is driven by somebody else (unit {head}, expected {expected}); "
+            "this driver stops",
+            key=key,
+        )
+
+
+def group_step(scope: str, step: Offer) -> StepRow:
+    """Build the row of a group step: its answer is derived from the group's ranks."""
+    return StepRow(
+        scope=scope,
+        number=step.number,
+        combinator=str(step.combinator),
+        key=step.key,
+        fingerprint=step.fingerprint,
+        envelope=b"",
+        due=0.0,
+        attempt=0,
+        outcome=b"",
+        settled_at=0.0,
+    )
