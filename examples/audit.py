@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import struct
@@ -45,6 +46,7 @@ from trouper import (
     open_system,
 )
 from trouper.actors.groups import Completed, Failed, Outcome
+from trouper.supervision import render_text
 
 DIRECTORIES_AT_ONCE = 8
 FILES_AT_ONCE = 16
@@ -209,9 +211,9 @@ def write_report(key: str, out: str, rows: list[Row]) -> dict[str, Any]:
     target.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in sorted(rows, key=by_path))
     _write(target / "report.jsonl", lines)
-    console = Console(file=sys.stdout, width=100, record=True, quiet=True)
-    console.print(summary(rows))
-    _write(target / "report.txt", console.export_text(clear=False))
+    text = io.StringIO()
+    Console(file=text, width=100).print(summary(rows))
+    _write(target / "report.txt", text.getvalue())
     return {"rows": len(rows), "sha256": hashlib.sha256(lines.encode()).hexdigest()}
 
 
@@ -351,7 +353,7 @@ async def watch(system: ActorSystem, options: Options) -> None:
             if options.progress == "lines":
                 print(settled, total, flush=True)
             if tree is not None and settled > total / 2:
-                tree.write_text(system.tree().render())
+                tree.write_text(render_text(system.tree()))
                 tree = None
             await trio.sleep(0.05)
 

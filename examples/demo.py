@@ -248,7 +248,8 @@ def demonstrate(console: Console, root: str, home: Path) -> int:
         == (home / "whole-report" / "report.jsonl").read_bytes(),
     )
     console.print("[bold]supervision tree[/] of the resumed run, half-way")
-    console.print((home / "resumed.tree").read_text(), markup=False, highlight=False)
+    tree = (home / "resumed.tree").read_text()
+    console.print(tree, markup=False, highlight=False, soft_wrap=True)
     files = len({path for what, path in evidence.settled_at_end if what == "digest"})
     holds = evidence.judge()
     console.print(settlement_table(evidence))

@@ -259,7 +259,7 @@ class CellPool:
                 f"cell {view.cell}",
                 "cell",
                 str(view.state),
-                {"guest": view.guest, "key": view.key} if view.guest else {},
+                {"guest": view.guest} if view.guest else {},
             )
             for view in self.cells()
         )

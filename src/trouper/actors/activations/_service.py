@@ -138,11 +138,13 @@ class Activations:
     def _branch(self, parent: str, nodes: dict[str, list[ActivationActor]]) -> Iterator[TreeNode]:
         for actor in nodes.get(parent, ()):
             waits = actor.waits_for
+            # A child's key begins with its parent's scope; what follows tells it from its siblings.
+            details = {"key": actor.key.removeprefix(parent)}
             yield TreeNode(
-                actor.key,
+                actor.row.activity,
                 "activation",
                 actor.phase,
-                {"activity": actor.row.activity} | ({"waits for": waits} if waits else {}),
+                details | ({"waits for": waits} if waits else {}),
                 tuple(self._branch(actor.row.scope, nodes)),
             )
 
