@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ...errors import FenceMoved
+from ...errors import FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
-from ._handle import Settlement
+from ._handle import GroupHandle, Settlement
 from ._ledger import Arrival, finalise_all
 from ._outcome import decode_outcome
 from ._policy import Disposition
@@ -83,6 +83,16 @@ class GroupActor(SingleWriter[Arrival]):
             outcome=decode_outcome(child.outcome),
             at=child.settled_at,
         )
+
+    def require_open(self, handle: GroupHandle) -> None:
+        """Refuse a handle that is older than the last close (ruling 5)."""
+        if handle.closes < self.row.closes:
+            raise HandleClosed(
+                f"group {handle.key!r} was closed after this handle was made; reopen it with "
+                f"open_group(group, consumed={handle.consumed})",
+                key=handle.key,
+                consumed=handle.consumed,
+            )
 
     async def changed(self) -> None:
         """Wait for the next change of the view."""

@@ -13,7 +13,6 @@ from ...errors import (
     CursorOutOfRange,
     GroupShapeError,
     HandleBusy,
-    HandleClosed,
     MembershipDropped,
     StoreError,
     TrouperError,
@@ -185,7 +184,7 @@ class EffectHost(EffectHostBase):
                     key=handle.key,
                 )
             while True:
-                self._require_open(actor, handle)
+                actor.require_open(handle)
                 if len(actor.settled) > handle.consumed:
                     settlement = actor.settlement(handle.consumed + 1)
                     handle.consumed += 1
@@ -393,12 +392,3 @@ class EffectHost(EffectHostBase):
                 while any(actor.pending for actor in self._groups.values()):
                     await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)
-
-    def _require_open(self, actor: GroupActor, handle: GroupHandle) -> None:
-        if handle.closes < actor.row.closes:
-            raise HandleClosed(
-                f"group {handle.key!r} was closed after this handle was made; reopen it with "
-                f"open_group(group, consumed={handle.consumed})",
-                key=handle.key,
-                consumed=handle.consumed,
-            )

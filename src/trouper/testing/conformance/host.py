@@ -1,0 +1,39 @@
+"""What every effect host must do: one law per rule of effect groups.
+
+    @pytest.mark.parametrize("law", host.LAWS, ids=lambda law: law.__name__)
+    async def test_law(law, mock_clock):
+        store = MemoryStore()
+        await law(host.EmbeddedBench(lambda: store, mock_clock))
+
+A law gets a `HostBench` on a journal of its own and drives children of its own through gates; no
+law looks at a clock, and none has to wait for time to pass. For a tier that is not embedded,
+implement `HostBench`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ._host_bench import EmbeddedBench, Ending, HostBench, Runtime
+from ._host_cast import Cast, Part, refused
+from ._host_close import CLOSE_LAWS
+from ._host_drain import DRAIN_LAWS
+from ._host_open import OPEN_LAWS
+from ._host_rank import RANK_LAWS
+
+Law = Callable[[HostBench], Awaitable[None]]
+
+LAWS: Final[tuple[Law, ...]] = (*OPEN_LAWS, *RANK_LAWS, *CLOSE_LAWS, *DRAIN_LAWS)
+
+__all__ = (
+    "LAWS",
+    "Cast",
+    "EmbeddedBench",
+    "Ending",
+    "HostBench",
+    "Law",
+    "Part",
+    "Runtime",
+    "refused",
+)
