@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from ...errors import EmptyGroup
-from ...store import canonical
-from ..groups import Activity, Combinator, Disposition, Outcome, Won
+from ..groups import Activity, Combinator, Disposition, Outcome, Won, encode_arguments
 from ._call import Call, ChildCall, Step
 
 P = ParamSpec("P")
@@ -23,17 +22,28 @@ E = TypeVar("E")
 Losers = Literal["run_to_completion", "cancel"]
 
 
+class StepClock:
+    """The time of the last settlement that a run consumed. Writer: its driver."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+
 class Activation:
     """The steps a durable function may take. Describing one starts nothing; awaiting it does.
 
     Steps are matched with the journal by their place in the sequence and their fingerprint.
     """
 
-    def __init__(self, key: str, scope: str, enter: Callable[[Call[Any]], None]) -> None:
+    def __init__(
+        self, key: str, scope: str, clock: StepClock, enter: Callable[[Call[Any]], None]
+    ) -> None:
         self.key = key
         self.log = logging.getLogger(f"trouper.activation.{key}")
         self._enter = enter
-        self._now = 0.0  # writer: the driver, at each settlement consumed
+        self._clock = clock
         self._random = random.Random(scope)
         self.unused = 0  # calls described and neither awaited nor grouped
 
@@ -55,14 +65,14 @@ class Activation:
         Raises:
             ValueRefused: an argument that the journal cannot carry, with its place.
         """
-        arguments = canonical([list(args), dict(kwargs)])
+        arguments = encode_arguments(args, kwargs)
         return Call(self, Step(Combinator.ONE, (ChildCall(what.kind, what.name, arguments),)))
 
     def sleep(self, seconds: float, /) -> Call[None]:
         """Describe a timer. Its due instant is journaled when it opens and survives restarts."""
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"sleep takes a finite number of seconds >= 0, it got {seconds!r}")
-        arguments = canonical([[float(seconds)], {}])
+        arguments = encode_arguments([float(seconds)], {})
         return Call(self, Step(Combinator.ONE, (ChildCall("timer", "sleep", arguments),)))
 
     @overload
@@ -89,8 +99,12 @@ class Activation:
         """Describe a wait for the first success; all failed is one group in input order."""
         return self._group(Combinator.ANY_OF, calls, losers)
 
+    # Overlap on purpose: at run time each form gives a list; its type is a tuple where the places
+    # differ (the convention of asyncio.gather in typeshed, ADR 0002).
     @overload
-    def all_of(self, a: Call[A], b: Call[B], /) -> Call[tuple[A, B]]: ...
+    def all_of(  # pyright: ignore[reportOverlappingOverload]
+        self, a: Call[A], b: Call[B], /
+    ) -> Call[tuple[A, B]]: ...
     @overload
     def all_of(self, a: Call[A], b: Call[B], c: Call[C], /) -> Call[tuple[A, B, C]]: ...
     @overload
@@ -113,7 +127,7 @@ class Activation:
 
     def now(self) -> float:
         """Return the time of the last settlement consumed (UTC, seconds); the same on replay."""
-        return self._now
+        return self._clock.at
 
     def random(self) -> float:
         """Return the next number of this activation's own sequence, in [0, 1)."""

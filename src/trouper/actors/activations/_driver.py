@@ -13,14 +13,14 @@ import contextvars
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from ..._trio import call_hidden, is_hidden_error
 from ...errors import ActivationError, HistoryLimit, NondeterministicAwait, ReplayMismatch
 from ..groups import Cancelled, Completed, ErrorRecord, Failed, Outcome
 from . import signals
-from ._activation import Activation
-from ._call import Call
+from ._activation import Activation, StepClock
+from ._call import Call, Step
 from ._history import History, Offer, offer
 
 SWALLOW_LIMIT = 50
@@ -69,8 +69,8 @@ class Driver:
         self._context = contextvars.copy_context()
         self._generators: list[AsyncGenerator[Any, Any]] = []
         self._leaving = 0
-        self._act = Activation(key, scope, self._enter)
-        self._act._now = started_at
+        self._clock = StepClock(started_at)
+        self._act = Activation(key, scope, self._clock, self._enter)
         self._coro = fn(self._act, *args, **kwargs)
         self._number = 0
         self._wait: Offer | None = None
@@ -101,9 +101,10 @@ class Driver:
                 return self._over(Cancelled())
             except Exception as error:
                 return self._raised(error)
-            if not isinstance(yielded, Call) or not yielded.belongs_to(self._act):
+            step = self._step_of(yielded)
+            if step is None:
                 return self._refuse(self._foreign(type(yielded).__name__, None))
-            if not yielded.step.children:
+            if not step.children:
                 how, value = self._coro.send, []
                 continue
             if self._number >= self._limit:
@@ -114,16 +115,15 @@ class Driver:
                         limit=self._limit,
                     )
                 )
-            step = offer(self._scope, self._number, yielded.step)
+            self._wait = offered = offer(self._scope, self._number, step)
             self._number += 1
-            self._wait = step
             try:
-                recorded = self.history.require_recorded(step)
+                recorded = self.history.require_recorded(offered)
             except ReplayMismatch as mismatch:
                 return self._refuse(mismatch)
-            move = self._answered(step, recorded=recorded)
+            move = self._answered(offered, recorded=recorded)
             if move is None:
-                return Waiting(step)
+                return Waiting(offered)
             how, value = move
 
     def _answered(self, step: Offer, *, recorded: bool) -> tuple[Callable[[Any], Any], Any] | None:
@@ -138,13 +138,19 @@ class Driver:
         found = self.history.answer(step) if recorded else None
         if found is None:
             return None
-        verdict, self._act._now = found
+        verdict, self._clock.at = found
         self._wait = None
         if step.group is not None:
             self.decided.append(step)
         if verdict.error is not None:
             return self._coro.throw, verdict.error
         return self._coro.send, verdict.value
+
+    def _step_of(self, yielded: object) -> Step | None:
+        if not isinstance(yielded, Call):
+            return None
+        call = cast("Call[object]", yielded)
+        return call.step if call.belongs_to(self._act) else None
 
     # -- stepping -------------------------------------------------------------------------------
 

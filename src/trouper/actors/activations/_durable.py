@@ -65,4 +65,5 @@ def durable(fn: Any = None, /, *, name: str | None = None) -> Any:
     Only ``act.*`` may be awaited. Code between steps runs again at every replay, so it must have no
     effects; what touches the world is an `effect`.
     """
-    return _DurableDecorator(name) if fn is None else Durable(fn, name=name)
+    made: Any = _DurableDecorator(name) if fn is None else Durable[..., Any](fn, name=name)
+    return made

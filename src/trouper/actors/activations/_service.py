@@ -18,7 +18,6 @@ from ...errors import (
     TrouperError,
     UnknownActivity,
 )
-from ...store import canonical
 from ...supervision import TreeNode
 from ..groups import (
     ActivityRegistry,
@@ -29,6 +28,7 @@ from ..groups import (
     Outcome,
     Stuck,
     decode_outcome,
+    encode_arguments,
 )
 from ._actor import ActivationActor
 from ._durable import Durable
@@ -73,7 +73,7 @@ class Activations:
             ValueRefused: an argument that the journal cannot carry.
         """
         name = ActivationKey(key if key is not None else str(uuid.uuid4()))
-        arguments = canonical([list(args), {}])
+        arguments = encode_arguments(args, {})
         if self.registry.find("activation", activity.name) is None:
             raise UnknownActivity(
                 f"{activity.name!r} is a local durable function; list it in "

@@ -23,6 +23,7 @@ from ._effect import EffectRunner as EffectRunner
 from ._effect import effect as effect
 from ._envelope import EffectEnvelope as EffectEnvelope
 from ._envelope import GroupMembership as GroupMembership
+from ._envelope import encode_arguments as encode_arguments
 from ._envelope import require_same as require_same
 from ._group import EffectGroup as EffectGroup
 from ._handle import GroupHandle as GroupHandle
@@ -94,6 +95,7 @@ __all__ = (
     "decode_outcome",
     "due_of",
     "effect",
+    "encode_arguments",
     "encode_outcome",
     "no_executor",
     "open_host",

@@ -6,7 +6,7 @@ with them its fingerprint, never change because groups exist (golden values in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -82,7 +82,7 @@ class EffectEnvelope:
         cls, kind: str, name: str, args: list[Any], kwargs: dict[str, Any], scope: str, key: str
     ) -> EffectEnvelope:
         """Build an envelope; raises `ValueRefused` naming the place in the arguments."""
-        return cls(kind, name, canonical([args, kwargs]), scope, key)
+        return cls(kind, name, encode_arguments(args, kwargs), scope, key)
 
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """Return fresh copies of the arguments."""
@@ -131,6 +131,12 @@ class EffectEnvelope:
     def fingerprint(self) -> bytes:
         """Return the SHA-256 identity of the whole envelope, membership included when present."""
         return fingerprint(FINGERPRINT_DOMAIN, self.to_dict())
+
+
+def encode_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
+    """Encode the arguments of a call; raises `ValueRefused` naming the place in them."""
+    both: list[Any] = [list(args), dict(kwargs)]
+    return canonical(both)
 
 
 def require_same(recorded: EffectEnvelope, offered: EffectEnvelope, where: str) -> None:
