@@ -152,7 +152,7 @@ class DurableSide:
         """Give running effects their budget, then end them; nothing is cancelled (ruling 14)."""
         try:
             if self._activations is not None:
-                self._activations.closing = True
+                self._activations.begin_close()
             if self._host is not None:
                 await self._host.close(self._shutdown if mode == "normal" else 0.0)
         finally:

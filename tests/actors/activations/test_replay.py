@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -21,7 +20,7 @@ from trouper.errors import (
     UnknownActivity,
     ValueRefused,
 )
-from trouper.store import LmdbStore, MemoryStore, Store
+from trouper.store import MemoryStore, Store
 
 
 class NoFunds(Reject):
@@ -30,36 +29,13 @@ class NoFunds(Reject):
     cents: int
 
 
-class Log(list[Any]):
-    """What effects did, in order; a test waits for an entry instead of sleeping."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._news = trio.Event()
-
-    def append(self, entry: Any) -> None:
-        super().append(entry)
-        self._news.set()
-
-    async def until(self, *entries: Any) -> None:
-        """Wait until all of these are there."""
-        with trio.fail_after(10):
-            while not all(entry in self for entry in entries):
-                self._news = trio.Event()
-                await self._news.wait()
-
-
-LOG = Log()
+LOG: Any = None  # the test's own log; module-level effects write to it
 
 
 @pytest.fixture(autouse=True)
-def empty_log() -> None:
-    LOG.clear()
-
-
-@pytest.fixture(params=["memory", "lmdb"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore(debug=True) if request.param == "memory" else LmdbStore(tmp_path / "store")
+def own_log(log: Any) -> None:
+    global LOG
+    LOG = log
 
 
 @effect

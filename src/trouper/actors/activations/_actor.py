@@ -45,11 +45,12 @@ class ActivationActor(SingleWriter[Command]):
 
     __slots__ = (
         "_driver",
-        "_ended",
+        "_gone",
         "_fresh",
         "_passed",
         "_service",
         "_step",
+        "_told",
         "_watching",
         "key",
         "outcome",
@@ -67,7 +68,8 @@ class ActivationActor(SingleWriter[Command]):
         self._driver: Driver | None = None
         self._step: tuple[int, EffectContext] | None = None  # the single step that runs here
         self._watching: str = ""  # the group whose news we asked for
-        self._ended = trio.Event()
+        self._gone = False  # not live any more: nothing is decided here
+        self._told = trio.Event()  # whoever waits has his answer, or learns that none comes
         self.outcome: Outcome | None = None
         self.stuck: Exception | None = None
 
@@ -80,7 +82,7 @@ class ActivationActor(SingleWriter[Command]):
             ShuttingDown: the system closed first; the activation goes on at the next open.
             UnknownActivity, NondeterministicAwait, ReplayMismatch, ...: it cannot go on here.
         """
-        await self._ended.wait()
+        await self._told.wait()
         if self.outcome is not None:
             return self.outcome
         if self.stuck is not None:
@@ -116,7 +118,7 @@ class ActivationActor(SingleWriter[Command]):
         """Apply what ended, drive the function, and decide the unit of this pass."""
         commands = list(inbox)
         inbox.clear()
-        if self.outcome is not None or self.stuck is not None or self._ended.is_set():
+        if self.outcome is not None or self.stuck is not None or self._gone:
             return None
         turn = Turn(self.row)
         try:
@@ -318,7 +320,7 @@ class ActivationActor(SingleWriter[Command]):
         )
 
     def _step_over(self, number: int, context: EffectContext, outcome: Outcome | None) -> None:
-        if self._ended.is_set():
+        if self._gone:
             return
         if outcome is not None:
             self.post(StepEnded(number, encode_outcome(outcome)))
@@ -337,6 +339,10 @@ class ActivationActor(SingleWriter[Command]):
         self._service.parked(self, error)
         self.evict()
 
+    def dismiss(self) -> None:
+        """Tell whoever waits that the system closes; turns go on while effects have their grace."""
+        self._told.set()
+
     def evict(self) -> None:
         """Leave memory; what is journaled stays, and the next open resumes it."""
         if self._driver is not None:
@@ -348,5 +354,6 @@ class ActivationActor(SingleWriter[Command]):
         if self._watching:
             self._service.unwatch(self._watching, self._news)
             self._watching = ""
-        self._ended.set()
+        self._gone = True
+        self._told.set()
         self._service.left(self)

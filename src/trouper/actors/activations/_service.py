@@ -113,15 +113,37 @@ class Activations:
         """
         rows = [row for _, row in self.host.store.scan(TABLE, b"A", ActivationRow)]
         for row in sorted(rows, key=lambda row: (row.created_at, row.key)):
-            if not row.ended and not row.parent and row.key not in self._live:
+            if row.ended or row.key in self._live:
+                continue
+            if not row.parent:
                 self._bring_up(row, fresh=False)
+            elif self._abandoned(row):
+                self.cancel(row.key)
         qualifying = self.host.drain().keys()
         for key in qualifying:
             self._drain(key)
 
+    def _abandoned(self, row: ActivationRow) -> bool:
+        """Tell whether nobody comes back for an unfinished child.
+
+        Its caller went past it, and only a journaled cancel does that: the crash came between the
+        cancel and its delivery.
+        """
+        caller, _, place = row.key.rpartition("/")
+        if caller != row.parent:
+            return self.host.is_settled(caller, int(place))
+        key = row.parent.rpartition("#")[0]
+        parent = self.host.store.get(TABLE, activation_key(key), ActivationRow)
+        return parent is None or parent.ended
+
+    def begin_close(self) -> None:
+        """Start nothing new, and let go of whoever waits for an end that may not come here."""
+        self.closing = True
+        for actor in list(self._live.values()):
+            actor.dismiss()
+
     def close(self) -> None:
         """Take every activation out of memory; none is cancelled, all resume at the next open."""
-        self.closing = True
         for actor in list(self._live.values()):
             actor.evict()
 
@@ -279,6 +301,8 @@ class ActivationRunner:
 async def _end_of(found: ActivationActor) -> Outcome:
     try:
         return await found.wait()
+    except ShuttingDown:
+        raise Stuck(None) from None
     except TrouperError as error:
         # Nothing failed: the child cannot go on in this deployment, and nor can who waits for it.
         raise Stuck(error) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ...errors import FenceMoved, HandleClosed
+from ...errors import CorruptGroup, FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
 from ._handle import GroupHandle, Settlement
 from ._ledger import Arrival, finalise_all
@@ -40,12 +40,13 @@ class GroupActor(SingleWriter[Arrival]):
     """
 
     __slots__ = (
+        "_damage",
         "_host",
         "_news",
+        "_ranks",
         "given_up",
         "row",
         "running",
-        "settled",
         "stuck",
         "unsettled",
         "watchers",
@@ -59,6 +60,8 @@ class GroupActor(SingleWriter[Arrival]):
         self.given_up: dict[int, int] = {}  # position -> token of an attempt that is over
         self.stuck: Exception | None = None  # why a child cannot come to its end here
         self.watchers: list[Callable[[], None]] = []  # writer: whoever watches, removes itself
+        self._damage: CorruptGroup | None
+        self._ranks: list[ChildRow]  # writer: `view` and `_ranked`
         self.view(row, children)
 
     @property
@@ -69,8 +72,23 @@ class GroupActor(SingleWriter[Arrival]):
     def view(self, row: GroupRow, children: Sequence[ChildRow]) -> None:
         """Take over what the journal holds."""
         self.row = row
-        self.settled = in_rank_order(row, children)
+        self._damage, self._ranks = None, []
+        try:
+            self._ranks = in_rank_order(row, children)
+        except CorruptGroup as damage:
+            self._damage = damage  # met by whoever reads ranks; siblings go on
         self.unsettled = {child.position: child for child in children if not child.settled}
+
+    @property
+    def settled(self) -> Sequence[ChildRow]:
+        """Return the settled children by rank.
+
+        Raises:
+            CorruptGroup: ranks and terminals do not match.
+        """
+        if self._damage is not None:
+            raise self._damage
+        return self._ranks
 
     def settlement(self, rank: int) -> Settlement:
         """Decode the settlement of a rank that is recorded; ranks count from 1."""
@@ -151,8 +169,8 @@ class GroupActor(SingleWriter[Arrival]):
             if isinstance(end, FenceMoved):
                 self._host.fences_moved += 1
                 doubtful = True
-            elif end.sequence == self._last_sequence() + 1:
-                self.settled.append(end)
+            elif self._damage is None and end.sequence == self._last_sequence() + 1:
+                self._ranks.append(end)
                 self._host.settled += 1
                 self.unsettled.pop(end.position, None)
             else:
@@ -169,7 +187,7 @@ class GroupActor(SingleWriter[Arrival]):
             self.row = row
 
     def _last_sequence(self) -> int:
-        return self.settled[-1].sequence if self.settled else 0
+        return self._ranks[-1].sequence if self._ranks else 0
 
     # -- cancelling ---------------------------------------------------------------------------
 

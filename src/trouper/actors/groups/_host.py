@@ -35,6 +35,7 @@ from ._rows import (
     GROUP_TABLE,
     ChildRow,
     GroupRow,
+    child_key,
     children_prefix,
     group_key,
 )
@@ -188,6 +189,8 @@ class EffectHost(EffectHostBase):
                 if len(actor.settled) > handle.consumed:
                     settlement = actor.settlement(handle.consumed + 1)
                     handle.consumed += 1
+                    if handle.exhausted:
+                        self.forget_settled(actor)
                     return settlement
                 await actor.changed()
         finally:
@@ -289,6 +292,11 @@ class EffectHost(EffectHostBase):
             row, children = self._read(key)
             actor = self._groups[key] = GroupActor(self, row, children)
         return actor
+
+    def is_settled(self, key: str, position: int) -> bool:
+        """Tell whether a child has its terminal in the journal."""
+        child = self.store.get(CHILD_TABLE, child_key(key, position), ChildRow)
+        return child is not None and child.settled
 
     def in_memory(self, key: str) -> GroupActor | None:
         """Return the group's actor if it is in memory."""

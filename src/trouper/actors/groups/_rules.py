@@ -129,7 +129,7 @@ def is_free(child: ChildRow, lease: Lease) -> bool:
     The claim of a dead incarnation is free at once, any other only when its time is up. Our own is
     free once its attempt is over here: two opens at one time must not run a child twice.
     """
-    if child.settled:
+    if child.settled or child.outcome:  # a terminal without a rank is damage, never repaired here
         return False
     if child.owner == lease.owner:
         return (child.position, child.token) in lease.given_up

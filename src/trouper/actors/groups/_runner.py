@@ -51,9 +51,12 @@ class EffectContext:
 
 
 class Stuck(Exception):
-    """Raised by a runner whose work cannot go on in this deployment: a routing fact, no outcome."""
+    """Raised by a runner whose work cannot go on here: a routing fact, no outcome.
 
-    def __init__(self, reason: Exception) -> None:
+    Without a reason the system closes, and the work goes on at the next open.
+    """
+
+    def __init__(self, reason: Exception | None) -> None:
         super().__init__(str(reason))
         self.reason = reason
 
