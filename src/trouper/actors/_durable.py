@@ -69,6 +69,7 @@ class RunnerKind(Protocol):
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
+        /,
     ) -> bool | None:
         """Close; everything it ran has ended."""
         ...

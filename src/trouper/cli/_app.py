@@ -9,6 +9,8 @@ import typer
 from typer.main import get_command
 
 from .._version import __version__
+from ._inspect import inspect
+from ._run import run
 
 app = typer.Typer(
     name="trouper",
@@ -32,6 +34,10 @@ def trouper(
     ] = False,
 ) -> None:
     """Run and look at durable actor systems."""
+
+
+app.command()(run)
+app.command()(inspect)
 
 
 def run_app(arguments: Sequence[str]) -> int:

@@ -45,8 +45,8 @@ class ActivationActor(SingleWriter[Command]):
 
     __slots__ = (
         "_driver",
-        "_gone",
         "_fresh",
+        "_gone",
         "_passed",
         "_service",
         "_step",

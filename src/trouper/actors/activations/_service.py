@@ -18,6 +18,7 @@ from ...errors import (
     TrouperError,
     UnknownActivity,
 )
+from ...store import decode
 from ...supervision import TreeNode
 from ..groups import (
     ActivityRegistry,
@@ -255,18 +256,19 @@ class Activations:
             self.cancel(envelope.replay_key)
 
     def _require_same(self, row: ActivationRow, key: str, activity: str, arguments: bytes) -> None:
-        for field, recorded, offered in (
-            ("key", row.key, key),
-            ("activity", row.activity, activity),
-            ("arguments", row.arguments, arguments),
-        ):
-            if recorded != offered:
-                raise ActivationMismatch(
-                    f"key {key!r} belongs to {row.activity!r} with other {field}; use another key, "
-                    f"or call it as it was called ({recorded!r:.60} recorded, {offered!r:.60} now)",
-                    key=key,
-                    field=field,
-                )
+        offered = {"key": key, "activity": activity, "arguments": arguments}
+        for field, now in offered.items():
+            recorded = getattr(row, field)
+            if recorded == now:
+                continue
+            if field == "arguments":
+                recorded, now = (decode(data, is_canonical=True)[0] for data in (recorded, now))
+            raise ActivationMismatch(
+                f"key {key!r} belongs to {row.activity!r} with {field} {recorded!r:.80}, not "
+                f"{now!r:.80}; use another key, or call it as it was called",
+                key=key,
+                field=field,
+            )
 
 
 class ActivationRunner:
