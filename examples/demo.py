@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -30,13 +31,27 @@ from pathlib import Path
 
 import trio
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from trouper import LmdbStore
 from trouper.actors import inspect
 
 AUDIT = Path(__file__).with_name("audit.py")
-LEFTOVERS = Path(tempfile.gettempdir()) / f"trouper-demo-{os.getuid()}"
+NEEDED = 256 << 20  # bytes of disk: two journals and reports of a tree as large as Python's library
+# Places to work in, the first with room is taken; `make clean` removes the second.
+PLACES = (
+    Path(tempfile.gettempdir()) / f"trouper-demo-{os.getuid()}",
+    AUDIT.parents[1] / ".demo",
+)
+# A shim that becomes the audit, and dies with the demo even if that is killed: prctl(
+# PR_SET_PDEATHSIG, SIGKILL) outlives an exec. The demo may have died before it was set.
+DIE_WITH_PARENT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
 
 Work = tuple[str, str]
 """What an effect does and to which path."""
@@ -51,7 +66,7 @@ class Evidence:
     settled_at_kill: set[Work]  # from the journal that the killed run left behind
     settled_at_end: set[Work]
     reports_equal: bool
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list[str])
 
     @property
     def in_flight(self) -> set[Work]:
@@ -93,19 +108,10 @@ def start_audit(root: str, home: Path, run: str) -> subprocess.Popen[str]:
     store = home / ("store" if run != "whole" else "whole-store")
     arguments = [root, "--store", store, "--out", out, "--key", "demo", "--progress", "lines"]
     arguments += ["--trace", home / f"{run}.trace", "--tree", home / f"{run}.tree"]
-    return subprocess.Popen(
-        [sys.executable, "-u", str(AUDIT), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=(home / f"{run}.log").open("w"),
-        text=True,
-        preexec_fn=_die_with_parent,
-    )
-
-
-def _die_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    shim = [sys.executable, "-c", DIE_WITH_PARENT, os.getpid(), "-u", AUDIT]
+    with (home / f"{run}.log").open("w") as log:
+        command = [str(argument) for argument in (*shim, *arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
 
 def progress_of(process: subprocess.Popen[str]) -> Iterator[tuple[int, int]]:
@@ -118,21 +124,25 @@ def progress_of(process: subprocess.Popen[str]) -> Iterator[tuple[int, int]]:
 
 def finish(process: subprocess.Popen[str], home: Path, run: str) -> None:
     """Wait for a run that must succeed."""
-    for _ in progress_of(process):
-        pass
-    if process.wait() != 0:
+    with process:
+        for _ in progress_of(process):
+            pass
+    if process.returncode != 0:
         log = (home / f"{run}.log").read_text()[-2000:]
-        raise SystemExit(f"demo: the {run} run ended with {process.returncode}:\n{log}")
+        raise SystemExit(f"demo: the {run} run ended with {process.returncode}: {log}")
 
 
-def kill_half_way(process: subprocess.Popen[str]) -> tuple[int, int]:
+def kill_half_way(process: subprocess.Popen[str], home: Path) -> tuple[int, int]:
     """Send SIGKILL once half of the expected effects have settled."""
-    for settled, expected in progress_of(process):
-        if expected and settled >= expected // 2:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            return settled, expected
-    raise SystemExit("demo: the run ended before it could be killed; give a larger tree")
+    with process:
+        for settled, expected in progress_of(process):
+            if settled >= expected // 2:
+                process.send_signal(signal.SIGKILL)
+                return settled, expected
+    log = (home / "killed.log").read_text()[-2000:]
+    raise SystemExit(
+        f"demo: the run ended before it was killed; give a larger tree. It said: {log}"
+    )
 
 
 def executions(trace: Path) -> Counter[Work]:
@@ -156,11 +166,16 @@ async def _settled(path: Path) -> set[Work]:
             if what == "scan":
                 done.add((what, "."))
             elif what in ("listing", "digest"):
-                done.add((what, work.arguments[1]))
+                done.add((what, shown(work.arguments[1])))
             elif what == "count":
-                done.add((what, work.arguments[0].decode().split("\0")[1]))
+                done.add((what, shown(work.arguments[0].split(b"\0")[1])))
         done |= {("report", o.key) for o in inspect.operations(store) if o.status == "completed"}
     return done
+
+
+def shown(path: bytes) -> str:
+    """Return a path as the trace shows it."""
+    return path.decode("utf-8", "backslashreplace")
 
 
 def settlement_table(evidence: Evidence) -> Table:
@@ -198,25 +213,42 @@ def settlement_table(evidence: Evidence) -> Table:
     return table
 
 
-def clear_leftovers() -> None:
+def clear_leftovers(place: Path) -> None:
     """Remove what earlier demonstrations left behind that are not running any more."""
-    for old in LEFTOVERS.glob("*"):
+    for old in place.glob("[1-9]*"):
         try:
             os.kill(int(old.name), 0)
-        except (ProcessLookupError, ValueError):
+        except ProcessLookupError:
             shutil.rmtree(old, ignore_errors=True)
-        except PermissionError:
+        except (ValueError, OverflowError, PermissionError):
+            continue  # not ours, or of somebody who is alive
+
+
+def find_home() -> Path:
+    """Make a directory to work in, where there is room and nobody else has a hand in it."""
+    for place in PLACES:
+        try:
+            place.mkdir(mode=0o700, exist_ok=True)
+            found = place.lstat()
+        except OSError:
             continue
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            continue
+        clear_leftovers(place)
+        if shutil.disk_usage(place).free >= NEEDED:
+            home = place / str(os.getpid())
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            return home
+    tried = " or ".join(str(place) for place in PLACES)
+    raise SystemExit(f"demo: needs {NEEDED >> 20} MiB of disk in {tried}; set TMPDIR")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration."""
     console = Console(width=100)
     chosen = (sys.argv[1:] if argv is None else argv) or [sysconfig.get_path("stdlib")]
-    clear_leftovers()
-    home = LEFTOVERS / str(os.getpid())
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
+    home = find_home()
     try:
         return demonstrate(console, chosen[0], home)
     finally:
@@ -226,12 +258,12 @@ def main(argv: list[str] | None = None) -> int:
 def demonstrate(console: Console, root: str, home: Path) -> int:
     """Make the three runs and print what they show."""
     began = time.monotonic()
-    console.print(f"[bold]auditing[/] {root}")
+    console.print(f"[bold]auditing[/] {escape(root)}")
     finish(start_audit(root, home, "whole"), home, "whole")
     console.print(f"  uninterrupted run: {time.monotonic() - began:.1f} s")
 
     victim = start_audit(root, home, "killed")
-    done, expected = kill_half_way(victim)
+    done, expected = kill_half_way(victim, home)
     console.print(f"  SIGKILL at {done:,} of about {expected:,} settled effects")
     at_kill = settled(home / "store")
 
@@ -258,7 +290,7 @@ def demonstrate(console: Console, root: str, home: Path) -> int:
         f"{time.monotonic() - began:.1f} s in all"
     )
     for fault in evidence.faults:
-        console.print(f"[red]x[/] {fault}")
+        console.print(f"[red]x[/] {escape(fault)}")
     if holds:
         console.print(
             "[green]verdict: every settled effect executed exactly once; "
