@@ -22,13 +22,19 @@ E = TypeVar("E")
 Losers = Literal["run_to_completion", "cancel"]
 
 
-class StepClock:
-    """The time of the last settlement that a run consumed. Writer: its driver."""
+class Position:
+    """Where a run is: the time of the last settlement it consumed, and whether it only repeats
+    what an earlier process did. Writer: its driver."""
 
-    __slots__ = ("at",)
+    __slots__ = ("at", "replaying")
 
     def __init__(self, at: float) -> None:
         self.at = at
+        self.replaying = False
+
+
+_SILENT = logging.Logger("silent")
+_SILENT.disabled = True
 
 
 class Activation:
@@ -38,14 +44,19 @@ class Activation:
     """
 
     def __init__(
-        self, key: str, scope: str, clock: StepClock, enter: Callable[[Call[Any]], None]
+        self, key: str, scope: str, position: Position, enter: Callable[[Call[Any]], None]
     ) -> None:
         self.key = key
-        self.log = logging.getLogger(f"trouper.activation.{key}")
+        self._log = logging.getLogger("trouper.activation")
         self._enter = enter
-        self._clock = clock
+        self._position = position
         self._random = random.Random(scope)
         self.unused = 0  # calls described and neither awaited nor grouped
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger ``trouper.activation``; silent while a replay repeats what was logged."""
+        return _SILENT if self._position.replaying else self._log
 
     def enter(self, call: Call[Any]) -> None:
         """Let the driver allow or refuse an await (`Stepping`)."""
@@ -127,7 +138,7 @@ class Activation:
 
     def now(self) -> float:
         """Return the time of the last settlement consumed (UTC, seconds); the same on replay."""
-        return self._clock.at
+        return self._position.at
 
     def random(self) -> float:
         """Return the next number of this activation's own sequence, in [0, 1)."""

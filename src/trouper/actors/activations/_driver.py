@@ -19,7 +19,7 @@ from ..._trio import call_hidden, is_hidden_error
 from ...errors import ActivationError, HistoryLimit, NondeterministicAwait, ReplayMismatch
 from ..groups import Cancelled, Completed, ErrorRecord, Failed, Outcome
 from . import signals
-from ._activation import Activation, StepClock
+from ._activation import Activation, Position
 from ._call import Call, Step
 from ._history import History, Offer, offer
 
@@ -69,10 +69,11 @@ class Driver:
         self._context = contextvars.copy_context()
         self._generators: list[AsyncGenerator[Any, Any]] = []
         self._leaving = 0
-        self._clock = StepClock(started_at)
-        self._act = Activation(key, scope, self._clock, self._enter)
+        self._position = Position(started_at)
+        self._act = Activation(key, scope, self._position, self._enter)
         self._coro = fn(self._act, *args, **kwargs)
         self._number = 0
+        self._known = len(history.steps)  # steps that an earlier process offered
         self._wait: Offer | None = None
         self._cancelled = False
         self.cancel_step = -1  # writer: the activation's actor
@@ -138,7 +139,7 @@ class Driver:
         found = self.history.answer(step) if recorded else None
         if found is None:
             return None
-        verdict, self._clock.at = found
+        verdict, self._position.at = found
         self._wait = None
         if step.group is not None:
             self.decided.append(step)
@@ -155,6 +156,7 @@ class Driver:
     # -- stepping -------------------------------------------------------------------------------
 
     def _run(self, how: Callable[[Any], Any], value: Any) -> Any:
+        self._position.replaying = self._number < self._known
         return self._context.run(call_hidden, how, value, firstiter=self._generators.append)
 
     def _enter(self, call: Call[Any]) -> None:

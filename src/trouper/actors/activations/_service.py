@@ -256,18 +256,22 @@ class Activations:
             self.cancel(envelope.replay_key)
 
     def _require_same(self, row: ActivationRow, key: str, activity: str, arguments: bytes) -> None:
-        offered = {"key": key, "activity": activity, "arguments": arguments}
-        for field, now in offered.items():
-            recorded = getattr(row, field)
-            if recorded == now:
-                continue
-            if field == "arguments":
-                recorded, now = (decode(data, is_canonical=True)[0] for data in (recorded, now))
+        if row.key != key or row.activity != activity:
             raise ActivationMismatch(
-                f"key {key!r} belongs to {row.activity!r} with {field} {recorded!r:.80}, not "
+                f"key {key!r} belongs to {row.activity!r}, not to activity {activity!r}; use "
+                "another key",
+                key=key,
+                field="activity",
+            )
+        if row.arguments != arguments:
+            recorded, now = (
+                decode(data, is_canonical=True)[0] for data in (row.arguments, arguments)
+            )
+            raise ActivationMismatch(
+                f"key {key!r} belongs to {row.activity!r} with arguments {recorded!r:.80}, not "
                 f"{now!r:.80}; use another key, or call it as it was called",
                 key=key,
-                field=field,
+                field="arguments",
             )
 
 

@@ -9,6 +9,8 @@ from ...errors import EmptyGroup, GroupShapeError
 from ._envelope import EffectEnvelope, GroupMembership
 from ._policy import Disposition, WakePolicy
 
+MAX_CHILDREN = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class EffectGroup:
@@ -40,6 +42,15 @@ class EffectGroup:
             raise GroupShapeError("a group needs a key that is not blank", key=key, field="key")
         if not children:
             raise EmptyGroup(f"group {key!r} has no children; nothing could ever settle", key=key)
+        if len(children) > MAX_CHILDREN:
+            raise GroupShapeError(
+                f"group {key!r} has {len(children)} children, at most {MAX_CHILDREN} settle "
+                "together; split it into child activations",
+                key=key,
+                field="children",
+                recorded=MAX_CHILDREN,
+                offered=len(children),
+            )
         scope = children[0].scope
         stamped = tuple(
             _stamp(child, position, GroupMembership(key, position, wake, disposition), scope)

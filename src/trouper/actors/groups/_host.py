@@ -319,14 +319,12 @@ class EffectHost(EffectHostBase):
             self.reread(actor)
             actor.apply_close(actor.row)
             actor.announce()
+            self.forget_settled(actor)
 
     def changed_by_drain(self, key: str) -> None:
         """Read a group again after a drain pass, if it is in memory, and spread the news."""
         self.noticed(key)
         self._roster.tell_peers(self, key)
-        actor = self._groups.get(key)
-        if actor is not None:
-            self.forget_settled(actor)
 
     def group_changed(self, actor: GroupActor) -> None:
         """Spread the news of new ranks, and drop the group from memory once nobody needs it."""

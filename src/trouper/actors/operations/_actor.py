@@ -62,7 +62,7 @@ Command: TypeAlias = Claim | Observe
 class OperationActor(SingleWriter[Command]):
     """One operation in memory. An attempt belongs to it, never to a caller."""
 
-    __slots__ = ("_host", "_live", "_news", "_owner", "failure", "key", "row")
+    __slots__ = ("__weakref__", "_host", "_live", "_news", "failure", "key", "row")
 
     def __init__(self, host: EffectHost, row: OperationRow) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, TypeVarTuple, cast, overload
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -125,7 +126,8 @@ class Operations:
 
     def __init__(self, host: EffectHost) -> None:
         self._host = host
-        self._actors: dict[str, OperationActor] = {}  # writer: `open`
+        # Lives as long as somebody holds the operation, or an attempt of it runs. Writer: `open`.
+        self._actors: WeakValueDictionary[str, OperationActor] = WeakValueDictionary()
 
     async def open(self, key: str, request: Any) -> Operation:
         """Return the operation of that key, recording the request on first use.
@@ -138,7 +140,8 @@ class Operations:
         actor = self._actors.get(key)
         if actor is None:
             row = await self._host.store.commit(lambda tx: _create(tx, key, asked))
-            actor = self._actors.setdefault(key, OperationActor(self._host, row))
+            made = OperationActor(self._host, row)
+            actor = self._actors.setdefault(key, made)  # somebody may have been faster
         if actor.row.request != asked or actor.row.key != key:
             raise OperationMismatch(
                 f"operation {key!r} was recorded for another request; a new one needs its own key",
