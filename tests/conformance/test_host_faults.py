@@ -240,7 +240,7 @@ def a_rank_is_served_before_its_commit(patch: pytest.MonkeyPatch) -> None:
     def arrived(self: GroupActor, child: Any, outcome: bytes) -> None:
         row = self.unsettled[child.position]
         number = len(self.settled) + 1
-        self.settled.append(replace(row, outcome=outcome, sequence=number))
+        self._ranks.append(replace(row, outcome=outcome, sequence=number))
         self.announce()
         sound(self, child, outcome)
 
