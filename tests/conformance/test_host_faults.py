@@ -87,7 +87,7 @@ def narrowing_stays_in_memory(patch: pytest.MonkeyPatch) -> None:
             tx.put(GROUP_TABLE, group_key(key), replace(row, effective=row.declared))
         return row
 
-    patch.setattr(_ledger, "close_group", close_group)
+    patch.setattr(_host, "close_unit", close_group)
 
 
 @breaks("a_late_result_after_the_new_owner_s_is_not_counted")

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ...errors import CorruptGroup, DrainDeferred, GroupShapeError
-from . import _ledger as ledger
 from ._envelope import EffectEnvelope
+from ._ledger import cancel_unsettled, claim_unsettled, held
 from ._outcome import Cancelled, encode_outcome
 from ._policy import Disposition
 from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, children_prefix, group_key
@@ -125,7 +125,7 @@ class GroupDrain:
         host = self._host
         lease, now, outcome = host.lease(key), host.now(), encode_outcome(Cancelled())
         opened, _ = await host.store.commit(
-            lambda tx: ledger.cancel_unsettled(tx, key, lease, outcome, now)
+            lambda tx: cancel_unsettled(tx, key, lease, outcome, now)
         )
         for position in opened.claimed:
             self.on_cancelled(EffectEnvelope.decoded(opened.children[position].envelope))
@@ -140,9 +140,7 @@ class GroupDrain:
             if runner is not None:
                 runners[child.position] = runner
         lease, runnable = host.lease(key), frozenset(runners)
-        opened = await host.store.commit(
-            lambda tx: ledger.claim_unsettled(tx, key, lease, runnable)
-        )
+        opened = await host.store.commit(lambda tx: claim_unsettled(tx, key, lease, runnable))
         actor = host.adopt(opened, runners)
         while any(position in actor.running for position in opened.claimed):
             await actor.changed()
@@ -151,7 +149,7 @@ class GroupDrain:
             if child.position not in runners:
                 left[child.position] = ChildState.NO_EXECUTOR
             elif child.position in opened.claimed:
-                ours = ledger.held(child) == ledger.held(opened.children[child.position])
+                ours = held(child) == held(opened.children[child.position])
                 left[child.position] = ChildState.INTERRUPTED if ours else ChildState.CONTESTED
         return self._report(key, left, ChildState.LEASE_LIVE)
 

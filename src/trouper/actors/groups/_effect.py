@@ -123,6 +123,8 @@ def effect(
         name: Its durable name; default ``module.qualname``.
         timeout: Seconds for one attempt; out of time settles as outcome unknown.
     """
-    if fn is None:
-        return partial(Effect, name=name, timeout=timeout)
-    return Effect(fn, name=name, timeout=timeout)
+
+    def mark(fn: Callable[..., Any]) -> Effect[..., Any]:
+        return Effect(fn, name=name, timeout=timeout)
+
+    return mark if fn is None else mark(fn)

@@ -19,7 +19,6 @@ from ...errors import (
 )
 from ...mailbox import Dispatcher
 from ...store import Store, Tx
-from . import _ledger as ledger
 from ._actor import GroupActor, RunningChild
 from ._attempts import HostTasks, Over
 from ._contract import EffectHostBase
@@ -27,6 +26,9 @@ from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
 from ._group import EffectGroup
 from ._handle import GroupHandle, Settlement
+from ._ledger import Opened, held, renew_all
+from ._ledger import close_group as close_unit
+from ._ledger import open_group as open_unit
 from ._outcome import Outcome, encode_outcome
 from ._policy import Disposition
 from ._roster import roster_of
@@ -207,7 +209,7 @@ class EffectHost(EffectHostBase):
         if not self.supports_groups:
             raise self.unsupported("close")
         key, seen = handle.key, handle.closes
-        row = await self.store.commit(lambda tx: ledger.close_group(tx, key, seen, disposition))
+        row = await self.store.commit(lambda tx: close_unit(tx, key, seen, disposition))
         if row is not None:
             self.closed(row)
 
@@ -250,16 +252,14 @@ class EffectHost(EffectHostBase):
         children = self.store.scan(CHILD_TABLE, children_prefix(row.key), ChildRow)
         return frozenset(c.position for _, c in children if is_free(c, lease))
 
-    def opening(
-        self, group: EffectGroup, runners: Mapping[int, Runner]
-    ) -> Callable[[Tx], ledger.Opened]:
+    def opening(self, group: EffectGroup, runners: Mapping[int, Runner]) -> Callable[[Tx], Opened]:
         """Return the unit of an open, to run alone or inside another writer's unit."""
         lease, now = self.lease(group.key), self.now()
         dues = [due_of(child, now) for child in group.children]
         positions = frozenset(runners)
-        return lambda tx: ledger.open_group(tx, group, lease, dues, now, positions)
+        return lambda tx: open_unit(tx, group, lease, dues, now, positions)
 
-    def adopt(self, opened: ledger.Opened, runners: Mapping[int, Runner]) -> GroupActor:
+    def adopt(self, opened: Opened, runners: Mapping[int, Runner]) -> GroupActor:
         """Take over an open that is durable, and start what it claimed."""
         key = opened.row.key
         actor = self._groups.get(key)
@@ -341,7 +341,7 @@ class EffectHost(EffectHostBase):
 
     def _dispatch(self, actor: GroupActor, row: ChildRow, runner: Runner) -> None:
         context = EffectContext(row.replay_key, row.attempt, row.due)
-        child = RunningChild(row.position, ledger.held(row), context)
+        child = RunningChild(row.position, held(row), context)
         actor.running[row.position] = child
         self.attempt(runner, context, lambda outcome: self._child_over(actor, child, outcome))
 
@@ -364,7 +364,7 @@ class EffectHost(EffectHostBase):
             if not held:
                 continue
             expires = trio.current_time() + self._lease
-            lost = await self.store.commit(partial(ledger.renew_all, held=held, expires=expires))
+            lost = await self.store.commit(partial(renew_all, held=held, expires=expires))
             for key, position, mine in lost:
                 actor = self._groups.get(key)
                 child = actor.running.get(position) if actor is not None else None

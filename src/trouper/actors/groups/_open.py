@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
@@ -21,7 +21,7 @@ async def open_host(
     *,
     lease: float = LEASE,
     shutdown: float = 5.0,
-) -> AsyncIterator[EffectHost]:
+) -> AsyncGenerator[EffectHost, None]:
     """Open an effect host on a store that is open, or open the store with it.
 
     Leaving the block gives running children ``shutdown`` seconds, then ends them without a

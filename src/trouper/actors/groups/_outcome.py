@@ -8,7 +8,7 @@ subclass of `Reject` included - come back as themselves, any other as `EffectFai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from ...errors import (
     EffectFailed,
@@ -34,8 +34,7 @@ class ErrorRecord:
     @classmethod
     def of(cls, error: BaseException) -> ErrorRecord:
         """Describe an error. Single-element groups are unwrapped; the cause is what people need."""
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
+        error = _innermost(error)
         if isinstance(error, TrouperError):
             return cls(error.record_name, _text(error), _plain(error.facts))
         text = _text(error)
@@ -51,6 +50,14 @@ class ErrorRecord:
         if kind is None:
             return EffectFailed(self.message, type=self.name, text=self.message)
         return kind.revive(self.message, self.facts)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    match error:
+        case BaseExceptionGroup(exceptions=(only,)):
+            return _innermost(cast("BaseException", only))
+        case _:
+            return error
 
 
 def _text(error: BaseException) -> str:
@@ -126,13 +133,15 @@ def encode_outcome(outcome: Outcome) -> bytes:
                 return encode(["completed", value])
             except (ValueRefused, TooLarge) as refused:
                 return encode_outcome(Failed(ErrorRecord.of(refused)))
-        case Failed(error, unknown):
+        case Failed() as failed:
+            error, unknown = failed.error, failed.unknown
+            facts: dict[str, Any] = error.facts
             try:
-                return encode(["failed", error.name, error.message, error.facts, unknown])
+                return encode(["failed", error.name, error.message, facts, unknown])
             except TooLarge:
                 # An error is a message to people: its head says what the rest cannot.
                 message = f"{error.message[:MAX_TEXT]} [cut: {len(error.message)} characters]"
-                return encode(["failed", error.name, message, {}, unknown])
+                return encode(["failed", error.name, message, dict[str, Any](), unknown])
         case Cancelled():
             return encode(["cancelled"])
 
@@ -142,7 +151,7 @@ def decode_outcome(data: bytes) -> Outcome:
     match decode(data):
         case ["completed", value]:
             return Completed(value)
-        case ["failed", str(name), str(message), dict(facts), bool(unknown)]:
+        case ["failed", str(name), str(message), facts, bool(unknown)] if _is_map(facts):
             return Failed(ErrorRecord(name, message, facts), unknown)
         case ["cancelled"]:
             return Cancelled()
@@ -150,3 +159,7 @@ def decode_outcome(data: bytes) -> Outcome:
             raise ValueRefused(
                 f"not a journaled outcome: {other!r:.80}", path="$", reason="unknown outcome"
             )
+
+
+def _is_map(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)

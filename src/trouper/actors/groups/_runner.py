@@ -90,7 +90,7 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | None:
     result: Any = None
     ended = False
     try:
-        with ctx._scope:
+        with ctx._scope:  # pyright: ignore[reportPrivateUsage] - not for effects to enter
             result = await runner.run(ctx)
             ended = True
     except MemoryError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -91,7 +91,7 @@ class EmbeddedBench:
         return f"{self._run}/{name}"
 
     @asynccontextmanager
-    async def runtime(self, ends: Ending = "shutdown") -> AsyncIterator[Runtime]:
+    async def runtime(self, ends: Ending = "shutdown") -> AsyncGenerator[Runtime, None]:
         """See `HostBench.runtime`."""
         failure: Exception | None = None
         async with HoldableStore(self._make()) as store, trio.open_nursery() as nursery:
@@ -231,7 +231,7 @@ class HoldableStore(BaseStore):
             self._sent.append(self._inner.submit(unit, submission.done))
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> Generator[None, None, None]:
         """See `Runtime.hold`."""
         self._holds = True
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -130,7 +130,7 @@ class Cast:
             await part.left.wait()
 
     @contextmanager
-    def released(self) -> Iterator[None]:
+    def released(self) -> Generator[None, None, None]:
         """Open every gate on the way out: deaf children must not outlast a law that failed."""
         try:
             yield
