@@ -1,0 +1,1 @@
+"""What the benchmarks share: clocks, rows with their targets, runs of other processes, reports."""

@@ -1,0 +1,106 @@
+"""What is compared with what, and what was meant to come out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .sample import Measure, Sample
+
+Verdict: TypeAlias = Literal["aim", "must", "missed", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One peer in one row. Targets are least ratios: times faster, or times smaller.
+
+    ``ops`` is how many operations take it about as long as trouper's take. A gated target that is
+    missed makes the exit status 1.
+    """
+
+    system: str
+    ops: int
+    must: float | None = None
+    aim: float | None = None
+    gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bench, measured for trouper and for each peer in every round."""
+
+    title: str
+    bench: str
+    ops: int
+    actors: int
+    peers: tuple[Against, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One line of the result. ``ratio`` is the median over rounds of theirs / ours."""
+
+    row: str
+    peer: str
+    measure: Measure
+    ours: float
+    theirs: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+    must: float | None
+    aim: float | None
+    gated: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """Say which target is met; nothing when there is none."""
+        if self.must is None or self.aim is None:
+            return ""
+        if self.ratio >= self.aim:
+            return "aim"
+        return "must" if self.ratio >= self.must else "missed"
+
+
+def compare(
+    row: str, against: Against, measure: Measure, ours: Sequence[Sample], theirs: Sequence[Sample]
+) -> Comparison:
+    """Pair the samples of each round: a busy machine slows both halves of a pair."""
+    mine = [sample.per_op(measure) for sample in ours]
+    other = [sample.per_op(measure) for sample in theirs]
+    # Memory may be too little to see in pages; one byte keeps the ratio finite.
+    ratios = [b / max(a, 1.0) for a, b in zip(mine, other, strict=True)]
+    quarters = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios
+    return Comparison(
+        row=row,
+        peer=against.system,
+        measure=measure,
+        ours=statistics.median(mine),
+        theirs=statistics.median(other),
+        ratio=statistics.median(ratios),
+        low=quarters[0],
+        high=quarters[-1],
+        rounds=len(ratios),
+        must=against.must,
+        aim=against.aim,
+        gated=against.gated,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What one operation costs at three sizes."""
+
+    what: str
+    unit: str
+    sizes: tuple[int, ...]
+    costs: tuple[float, ...]
+    note: str = ""
+
+    @property
+    def factor(self) -> float:
+        """Cost per operation at the largest size over that at the smallest."""
+        return self.costs[-1] / max(self.costs[0], 1.0)

@@ -1,0 +1,90 @@
+"""The benchmarks run, write what they promise, and their gates hold. No speed is asserted here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+MESSAGING = Path(__file__).parents[2] / "benchmarks" / "messaging.py"
+ROWS = {
+    "tell, async handler",
+    "tell, plain handler",
+    "ring hop, 503 actors",
+    "ask, plain handler",
+    "ask, async handler",
+    "spawn + message + stop",
+    "spawn + message + drain",
+    "bounded send, capacity 64",
+    "always-blocking handlers, 100",
+    "idle actor, never told, 1,000",
+}
+
+
+def messaging(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, MESSAGING, *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results") / "made"
+    done = messaging("--quick", "--results", folder)
+    assert done.returncode == 0, done.stderr
+    assert all(row in done.stdout for row in ROWS)
+    return folder
+
+
+def doctored(results: Path, tmp_path: Path, **fields: Any) -> Path:
+    """A full result whose gated comparisons, if any, all met their aim; then what is given."""
+    raw = json.loads((results / "messaging.json").read_text())
+    raw |= {"quick": False, "left_out": []} | fields
+    for comparison in raw["comparisons"]:
+        if comparison["gated"]:
+            comparison["ratio"] = comparison["aim"]
+    path = tmp_path / "doctored.json"
+    path.write_text(json.dumps(raw))
+    return path
+
+
+def test_every_row_is_measured_and_written(results: Path) -> None:
+    found = json.loads((results / "messaging.json").read_text())
+    assert {c["row"] for c in found["comparisons"]} == ROWS
+    assert all(c["ours"] > 0 and c["theirs"] > 0 for c in found["comparisons"])
+    assert all(len(growth["costs"]) == 3 for growth in found["growths"])
+    assert found["versions"]["trouper"]
+
+
+def test_the_plot_has_a_bar_for_each_comparison(results: Path) -> None:
+    comparisons = json.loads((results / "messaging.json").read_text())["comparisons"]
+    labels = [text.text for text in ElementTree.parse(results / "messaging.svg").iter()]
+    for comparison in comparisons:
+        assert f"{comparison['row']} / {comparison['peer']}" in labels
+
+
+def test_met_gates_exit_with_0(results: Path, tmp_path: Path) -> None:
+    assert messaging("--from", doctored(results, tmp_path)).returncode == 0
+
+
+def test_one_missed_gate_exits_with_1_and_is_named(results: Path, tmp_path: Path) -> None:
+    path = doctored(results, tmp_path)
+    raw = json.loads(path.read_text())
+    missed = next(c for c in raw["comparisons"] if c["gated"])
+    missed["ratio"] = missed["must"] * 0.99
+    path.write_text(json.dumps(raw))
+    done = messaging("--from", path)
+    assert done.returncode == 1
+    assert f"MISSED: {missed['row']} against {missed['peer']}" in done.stderr
+
+
+def test_a_gate_that_was_not_measured_is_not_met(results: Path, tmp_path: Path) -> None:
+    path = doctored(results, tmp_path, left_out=["pykka (gated): not installed"])
+    done = messaging("--from", path)
+    assert done.returncode == 1
+    assert "not measured: pykka" in done.stderr
