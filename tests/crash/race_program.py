@@ -48,4 +48,4 @@ async def main(store: str, winner: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    trio.run(main, sys.argv[1], sys.argv[2])

@@ -1,4 +1,4 @@
-"""SIGKILL inside a race whose losers are cancelled: recovery resumes the race, it decides nothing."""
+"""SIGKILL inside a race that cancels its losers: recovery resumes it and decides nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from trouper.actors import inspect
 from trouper.store import LmdbStore
@@ -55,14 +56,11 @@ async def test_the_resumed_race_ends_with_its_real_winner(
     at_kill = await states(store)
     assert set(at_kill.values()) == {"open", "running"}
 
-    finished = subprocess.run(
-        [sys.executable, str(PROGRAM), str(store), winner],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert finished.stdout.splitlines()[-1] == str(result)
+    with trio.fail_after(60):
+        finished = await trio.run_process(
+            [sys.executable, str(PROGRAM), str(store), winner], capture_stdout=True
+        )
+    assert finished.stdout.decode().splitlines()[-1] == str(result)
 
     ended = await states(store)
     assert ended["contest"] == "completed"

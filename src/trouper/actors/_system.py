@@ -7,7 +7,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, final
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+    final,
+)
 
 import trio
 from trio.lowlevel import current_task
@@ -169,7 +179,8 @@ class ActorSystem:
         """Start or join an activation, like `run`, and return without waiting for it."""
         if not isinstance(activity, Durable):
             raise TypeError(f"{activity!r} is not durable; mark it with @durable")
-        return self._require_durable().activations.start(activity, args, key)
+        known = cast("Durable[..., R]", activity)
+        return self._require_durable().activations.start(known, args, key)
 
     def cancel(self, key: str) -> None:
         """Ask an activation to end; its own turn decides, and journals it."""

@@ -12,7 +12,7 @@ import trio
 
 from trouper import Activation, durable, effect, open_system
 from trouper.actors import inspect
-from trouper.errors import StoreLost
+from trouper.errors import StoreLost, TooLarge
 from trouper.store import MemoryStore, Submission, Unit
 
 
@@ -144,3 +144,27 @@ async def test_what_the_journal_holds_can_be_read_as_views() -> None:
         assert (group.children, group.settled, group.closed) == (3, 3, True)
         (view,) = inspect.operations(store)
         assert (view.key, view.status, view.attempts) == ("op", "completed", 1)
+
+
+async def test_what_is_too_large_for_a_row_settles_as_a_failure_or_is_refused_at_the_call() -> None:
+    @effect(name="large")
+    async def large(size: int) -> bytes:
+        return b"x" * size
+
+    @durable(name="asks_for_much")
+    async def asks_for_much(act: Activation) -> list[str]:
+        said: list[str] = []
+        for call in (act.call(large, 9 << 20), act.all_of(act.call(large, 9 << 20))):
+            try:
+                await call
+            except TooLarge as error:
+                said.append(str(error))
+        try:
+            act.call(large, "y" * (5 << 20))  # type: ignore[arg-type]
+        except TooLarge as error:
+            said.append(str(error))
+        return said
+
+    async with open_system("t", effects=[large], activities=[asks_for_much]) as system:
+        said = await system.run(asks_for_much, key="k")
+    assert [text.split()[1] for text in said] == ["result", "result", "of"]

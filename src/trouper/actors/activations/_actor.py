@@ -14,6 +14,7 @@ from ...errors import (
     FenceMoved,
     GroupError,
     ShuttingDown,
+    TooLarge,
     UnknownActivity,
 )
 from ...store import decode
@@ -141,8 +142,9 @@ class ActivationActor(SingleWriter[Command]):
         )
 
     def _refused(self, error: Exception) -> None:
-        # A moved fence or a corrupt row concerns this activation; a lost store concerns everybody.
-        if isinstance(error, FenceMoved | GroupError | CorruptRecord):
+        # A moved fence, a corrupt or an oversized row concern this activation; a lost store
+        # concerns everybody.
+        if isinstance(error, FenceMoved | GroupError | CorruptRecord | TooLarge):
             self._park(error)
         else:
             self._fail(error)

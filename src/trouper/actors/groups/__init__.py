@@ -7,6 +7,7 @@ after a crash, reads the same order.
 
 from ._activity import Activity as Activity
 from ._activity import ActivityRegistry as ActivityRegistry
+from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
 from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank
@@ -100,5 +101,6 @@ __all__ = (
     "no_executor",
     "open_host",
     "require_same",
+    "source_of",
     "verdict",
 )

@@ -33,13 +33,20 @@ class Activity(Generic[P, R_co]):
                 )
         self.name = name
         if "<locals>" not in getattr(fn, "__qualname__", ""):
-            _IMPORTED.setdefault((self.kind, name), []).append(self)
+            self._become_known()
+
+    def _become_known(self) -> None:
+        _IMPORTED.setdefault((self.kind, self.name), []).append(self)
 
     def envelope(
         self, args: Iterable[Any], kwargs: dict[str, Any], scope: str, key: str
     ) -> EffectEnvelope:
         """Describe one call. Raises `ValueRefused` for arguments that a journal cannot carry."""
         return EffectEnvelope.make(self.kind, self.name, list(args), kwargs, scope, key)
+
+    def source(self) -> object:
+        """Return what it is made of: two of one name that differ in this are two things."""
+        return source_of(getattr(self, "fn", None))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"
@@ -70,7 +77,7 @@ class ActivityRegistry:
     def require_unambiguous(self) -> None:
         """Refuse names under which two different functions of the imported code go."""
         for (kind, name), known in _IMPORTED.items():
-            if (kind, name) not in self._listed and len({_source(a) for a in known}) > 1:
+            if (kind, name) not in self._listed and len({a.source() for a in known}) > 1:
                 raise NameTaken(
                     f"{len(known)} different {kind}s were imported under the name {name!r}; give "
                     "one of them name=, or list the one you mean",
@@ -78,6 +85,7 @@ class ActivityRegistry:
                 )
 
 
-def _source(activity: Activity[..., Any]) -> tuple[str, int]:
-    code = getattr(getattr(activity, "fn", None), "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code else (repr(activity), 0)
+def source_of(fn: object) -> tuple[str, int]:
+    """Return where a function is written: the same in a module that is imported twice."""
+    code = getattr(fn, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (durable_name(type(fn)), 0)

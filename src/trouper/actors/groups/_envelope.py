@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ...errors import ReplayMismatch, ValueRefused
+from ...errors import ReplayMismatch, TooLarge, ValueRefused
 from ...store import canonical, decode, encode, fingerprint
 from ._policy import Disposition, WakePolicy, read_word
 
 FINGERPRINT_DOMAIN = "envelope/1"
+MAX_ARGUMENTS = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +135,22 @@ class EffectEnvelope:
 
 
 def encode_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Encode the arguments of a call; raises `ValueRefused` naming the place in them."""
+    """Encode the arguments of a call.
+
+    Raises:
+        ValueRefused: A value that the journal cannot carry, with its place.
+        TooLarge: More than `MAX_ARGUMENTS` bytes.
+    """
     both: list[Any] = [list(args), dict(kwargs)]
-    return canonical(both)
+    data = canonical(both)
+    if len(data) > MAX_ARGUMENTS:
+        raise TooLarge(
+            f"arguments of {len(data)} bytes are larger than the {MAX_ARGUMENTS} bytes that one "
+            "call may have; keep them outside, and pass where they are",
+            size=len(data),
+            limit=MAX_ARGUMENTS,
+        )
+    return data
 
 
 def require_same(recorded: EffectEnvelope, offered: EffectEnvelope, where: str) -> None:

@@ -23,6 +23,10 @@ from ...store import decode, encode
 MAX_TEXT = 4096
 
 
+MAX_OUTCOME = 8 << 20
+"""Bytes of one outcome. With the arguments beside it, it fits the largest row of a store."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
     """An error as data: the durable name of its type, its message, its facts."""
@@ -130,7 +134,7 @@ def encode_outcome(outcome: Outcome) -> bytes:
     match outcome:
         case Completed(value):
             try:
-                return encode(["completed", value])
+                return _bounded(encode(["completed", value]))
             except (ValueRefused, TooLarge) as refused:
                 return encode_outcome(Failed(ErrorRecord.of(refused)))
         case Failed() as failed:
@@ -144,6 +148,17 @@ def encode_outcome(outcome: Outcome) -> bytes:
                 return encode(["failed", error.name, message, dict[str, Any](), unknown])
         case Cancelled():
             return encode(["cancelled"])
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MAX_OUTCOME:
+        raise TooLarge(
+            f"a result of {len(data)} bytes is larger than the {MAX_OUTCOME} bytes that one "
+            "outcome may have; keep it outside, and return where it is",
+            size=len(data),
+            limit=MAX_OUTCOME,
+        )
+    return data
 
 
 def decode_outcome(data: bytes) -> Outcome:

@@ -111,6 +111,6 @@ def no_executor(envelope: EffectEnvelope) -> NoExecutor:
     """Build the error for an envelope that nothing here can run."""
     return NoExecutor(
         f"nothing here runs {envelope.kind} {envelope.name!r} ({envelope.replay_key!r}); import or "
-        "list it in open_system",
+        "list it in open_system, and give what its kind runs in, such as cells= for a guest",
         replay_key=envelope.replay_key,
     )

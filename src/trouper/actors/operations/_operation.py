@@ -102,7 +102,9 @@ class Operation:
             await actor.changed()
         if self.status.terminal:
             return self._answer()
-        raise actor.failure or self._unknown("its last attempt lost the answer")
+        seen = reversed(self.record.observations)
+        why = next((o.note for o in seen if o.status is OperationStatus.UNKNOWN), "it was stopped")
+        raise actor.failure or self._unknown(f"its last attempt lost the answer ({why})")
 
     def _answer(self) -> Any:
         outcome = decode_outcome(self._actor.record.result)
