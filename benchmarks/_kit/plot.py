@@ -77,4 +77,5 @@ def _bar(c: Comparison, y: int) -> Iterator[str]:
                 f'<rect x="{_x(target) - 1.5:.1f}" y="{y + 1}" width="3" height="{LINE - 2}" '
                 f'fill="{core}" stroke="#000" stroke-width="0.6"/>'
             )
-    yield f'<text x="{_x(max(c.ratio, c.high)) + 8:.1f}" y="{middle + 4}">{times(c.ratio)}</text>'
+    end = _x(max(c.ratio, c.high, c.aim or 1.0, 1.0))  # right of everything else in this line
+    yield f'<text x="{end + 8:.1f}" y="{middle + 4}">{times(c.ratio)}</text>'
