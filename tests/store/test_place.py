@@ -48,6 +48,14 @@ async def test_a_store_is_made_with_its_parents_and_readable_by_its_user_only(
         assert (path / name).stat().st_mode & 0o077 == 0
 
 
+async def test_the_name_of_a_store_need_not_be_text(tmp_path: Path, opened: Any) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9")
+    await opened(path)
+    before = (path / "store.json").read_bytes()
+    await opened(path)  # verified, mapped and closed again under that name
+    assert (path / "store.json").read_bytes() == before
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything")
 async def test_a_directory_without_permission_is_refused(state: Path, refused: Any) -> None:
     state.chmod(0o500)

@@ -8,10 +8,10 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any, ClassVar, Final, NoReturn, final
 
-from ..actors.groups import Activity
+from ..actors.groups import Activity, source_of
 from ..errors import GuestRefused
 from ._limits import GuestLimits
 
@@ -101,15 +101,28 @@ class Guest(Activity[[bytes], bytes]):
         limits: GuestLimits,
         name: str,
         deadline: float | None,
+        is_local: bool,
     ) -> None:
         self._binary = source if isinstance(source, bytes) else None
         self.path = None if isinstance(source, bytes) else Path(source)
         self.export = export
         self.imports = MappingProxyType(dict(imports))
         self.limits = limits
-        self._adopt_name(None, name)
+        self.name = name
+        if not is_local:
+            self._become_known()
         self.deadline = deadline
         self.digest = b""
+
+    def source(self) -> object:
+        """Return what it is made of: module, export, providers, limits. Reads no file."""
+        if self.path is not None:
+            module: object = os.path.abspath(self.path)
+        else:
+            assert self._binary is not None
+            module = hashlib.sha256(self._binary).digest()
+        providers = tuple(sorted((name, source_of(i.call)) for name, i in self.imports.items()))
+        return module, self.export, providers, self.limits, self.deadline
 
     def __repr__(self) -> str:
         return f"<guest {self.name}>"
@@ -162,6 +175,9 @@ def guest(
 ) -> Guest:
     """Describe a guest: a core WebAssembly module that follows ``docs/guest-abi.md``.
 
+    Like functions, guests described at the top of a module are known to every system by being
+    imported, and those described inside a function only to systems that list them.
+
     Args:
         source: The path of a ``.wasm`` file, or the module itself as bytes.
         export: The function to run.
@@ -185,4 +201,10 @@ def guest(
     if deadline is not None and not deadline > 0:
         raise ValueError(f"guest {name!r}: deadline must be more than 0 seconds, not {deadline!r}")
     known = {key: _import(key, provider) for key, provider in (imports or {}).items()}
-    return Guest(source, export, known, limits or GuestLimits(), name, deadline)
+    here = inspect.currentframe()
+    is_local = here is None or here.f_back is None or _is_in_function(here.f_back.f_code)
+    return Guest(source, export, known, limits or GuestLimits(), name, deadline, is_local)
+
+
+def _is_in_function(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) or "<locals>" in code.co_qualname

@@ -74,7 +74,7 @@ class Env:
         while True:
             try:
                 env = lmdb.open(
-                    str(directory),
+                    os.fsencode(directory),  # a name need not be text
                     map_size=map_size,
                     metasync=durable,
                     mode=0o700,
