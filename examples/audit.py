@@ -176,7 +176,8 @@ async def run(options: Options) -> int:
         report = await system.operation(f"report of {options.key} in {shown(where)}", where)
         done = report.status.terminal
         result = await report.run(write_report, options.out, rows)
-    say(f"{'already done' if done else 'done'}: {result['rows']} entries in {options.out}")
+    gone = "" if (options.out / "report.jsonl").exists() else ", gone since; give another --out"
+    say(f"{'already done' if done else 'done'}: {result['rows']} entries in {options.out}{gone}")
     if options.progress == "bar":
         Console().print(summary(rows))
     return 0

@@ -24,7 +24,7 @@ from trouper.actors.groups import Completed, Failed, Outcome
 
 DIRECTORIES_AT_ONCE = 8
 FILES_AT_ONCE = 16
-MOST_ENTRIES = 50_000  # all entries of the report are one value of the journal: 16 MiB at most
+MOST_ENTRIES = 25_000  # all entries of the report are one outcome in the journal: 8 MiB at most
 PIECE = 1 << 20
 # Derived or foreign files would change between two runs over the same standard library.
 SKIPPED = (b"__pycache__", b"site-packages")
