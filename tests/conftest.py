@@ -1,4 +1,4 @@
-"""What every test shares: the time budget of the soak."""
+"""What every test shares: the time budget of the soak, and suites that explain their asserts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 import pytest
 
 _STARTED = time.monotonic()
+
+# The conformance suites are plain modules of the package. Told before any test imports them.
+pytest.register_assert_rewrite("trouper.testing.conformance")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
