@@ -1,0 +1,93 @@
+"""The door to trio's private parts: it works on this trio, and says so when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import sniffio
+import trio
+
+from trouper import _trio
+from trouper.errors import InvariantError
+
+
+async def test_the_self_test_passes_on_the_installed_trio() -> None:
+    _trio._checked_version = ""
+    _trio.check()
+    assert _trio._checked_version == trio.__version__
+
+
+async def test_a_changed_trio_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_trio, "_checked_version", "")
+    monkeypatch.setattr(_trio, "cancel_status_of", lambda task: None)
+    with pytest.raises(InvariantError, match="an open cancel scope does not show"):
+        _trio.check()
+    monkeypatch.undo()
+    monkeypatch.setattr(_trio, "_checked_version", "")
+    monkeypatch.setattr(_trio, "call_hidden", lambda fn: fn())
+    with pytest.raises(InvariantError, match="works although trio is hidden"):
+        _trio.check()
+
+
+async def test_an_open_scope_changes_the_cancel_status() -> None:
+    task = trio.lowlevel.current_task()
+    before = _trio.cancel_status_of(task)
+    scope = trio.CancelScope()
+    scope.__enter__()
+    assert _trio.cancel_status_of(task) is not before
+    scope.__exit__(None, None, None)
+    assert _trio.cancel_status_of(task) is before
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        trio.lowlevel.current_task,
+        trio.current_time,
+        lambda: trio.Event().set(),
+        lambda: trio.CancelScope().__enter__(),
+        lambda: trio.open_nursery().__aenter__().send(None),
+        lambda: trio.sleep(1).__await__().send(None),
+    ],
+)
+async def test_trio_raises_at_the_line_that_uses_it_while_hidden(probe: Any) -> None:
+    try:
+        _trio.call_hidden(probe)
+    except BaseException as error:
+        # an event without waiters never asks trio; everything else must have raised
+        assert _trio.is_hidden_error(error)
+    else:
+        assert probe is not trio.lowlevel.current_task
+
+
+async def test_everything_is_back_after_hiding_also_after_an_error() -> None:
+    task = trio.lowlevel.current_task()
+    with pytest.raises(KeyError), _trio.TrioHidden():
+        raise KeyError
+    assert trio.lowlevel.current_task() is task
+    assert sniffio.current_async_library() == "trio"
+    await trio.lowlevel.checkpoint()
+
+
+async def test_async_generators_begun_while_hidden_are_handed_over() -> None:
+    begun: list[AsyncGenerator[Any, Any]] = []
+
+    async def generator() -> AsyncGenerator[int]:
+        yield 1
+
+    def step() -> AsyncGenerator[int]:
+        agen = generator()
+        with pytest.raises(StopIteration):
+            agen.__anext__().send(None)
+        return agen
+
+    agen = _trio.call_hidden(step, firstiter=begun.append)
+    assert begun == [agen]
+    with pytest.raises(StopIteration):
+        agen.aclose().send(None)
+
+
+def test_hiding_works_outside_of_trio_too() -> None:
+    assert _trio.call_hidden(lambda: 3) == 3
