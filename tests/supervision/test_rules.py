@@ -81,7 +81,8 @@ def test_the_policy_decides_who_comes_back(restart: Restart, failed: bool, now: 
 @given(gaps=st.lists(st.floats(0, 2), min_size=1, max_size=30), limit=st.integers(0, 4))
 def test_one_restart_too_many_escalates_as_the_limit(gaps: list[float], limit: int) -> None:
     strategy = one_for_one(intensity=Intensity(limit, 5.0))
-    history, now, restarts = History(), 0.0, []
+    history, now = History(), 0.0
+    restarts: list[float] = []
     for gap in gaps:
         now += gap
         verdict = decide(strategy, "permanent", history, failed=True, now=now)
