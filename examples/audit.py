@@ -211,16 +211,22 @@ async def watch(system: ActorSystem, options: Options) -> None:
     with bar:
         task = bar.add_task("settled", total=None)
         total = await trio.to_thread.run_sync(expected, options.root, abandon_on_cancel=True)
-        while True:
+
+        def settled() -> int:
             # Another unfinished audit in this store goes on as well, and is counted with this one.
-            settled = min(before + system.statistics().settled, total)
-            bar.update(task, completed=settled, total=total)
-            if options.progress == "lines":
-                print(settled, total, flush=True)
-            if tree is not None and settled - before > (total - before) / 2:
-                tree.write_text(render_text(system.tree()))
-                tree = None
-            await trio.sleep(0.05)
+            return min(before + system.statistics().settled, total)
+
+        try:
+            while True:
+                bar.update(task, completed=settled(), total=total)
+                if options.progress == "lines":
+                    print(settled(), total, flush=True)
+                if tree is not None and settled() - before > (total - before) / 2:
+                    tree.write_text(render_text(system.tree()))
+                    tree = None
+                await trio.sleep(0.05)
+        finally:
+            bar.update(task, completed=settled())
 
 
 def expected(root: bytes) -> int:
@@ -243,12 +249,12 @@ def say(line: str) -> None:
 def explain(error: BaseException) -> tuple[int, str]:
     """Return exit status and one line for what ended the run; raise what is a bug."""
     match error:
-        case BaseExceptionGroup(exceptions=(only,)):
-            return explain(only)
+        case BaseExceptionGroup(exceptions=several):
+            return max(explain(each) for each in several)  # one fault may be seen in many places
         case KeyboardInterrupt() | ShuttingDown():
             return 130, "interrupted; the same command goes on where this one ended"
         case OutcomeUnknown() | StoreLost():
-            return 3, str(error)
+            return 3, f"{error} Run the same command again."
         case TrouperError():
             return 2 if isinstance(error, REFUSED) else 1, str(error)
         case OSError():

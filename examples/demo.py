@@ -25,7 +25,8 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,9 +123,20 @@ def progress_of(process: subprocess.Popen[str]) -> Iterator[tuple[int, int]]:
         yield settled, expected
 
 
+@contextmanager
+def reaped(process: subprocess.Popen[str]) -> Generator[None]:
+    """Wait for a run; whatever goes wrong here, it does not go on alone."""
+    with process:
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+
+
 def finish(process: subprocess.Popen[str], home: Path, run: str) -> None:
     """Wait for a run that must succeed."""
-    with process:
+    with reaped(process):
         for _ in progress_of(process):
             pass
     if process.returncode != 0:
@@ -134,7 +146,7 @@ def finish(process: subprocess.Popen[str], home: Path, run: str) -> None:
 
 def kill_half_way(process: subprocess.Popen[str], home: Path) -> tuple[int, int]:
     """Send SIGKILL once half of the expected effects have settled."""
-    with process:
+    with reaped(process):
         for settled, expected in progress_of(process):
             if settled >= expected // 2:
                 process.send_signal(signal.SIGKILL)
@@ -251,6 +263,9 @@ def main(argv: list[str] | None = None) -> int:
     home = find_home()
     try:
         return demonstrate(console, chosen[0], home)
+    except KeyboardInterrupt:
+        print("demo: interrupted; what it started ends with it", file=sys.stderr)
+        return 130
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

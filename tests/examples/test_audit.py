@@ -369,8 +369,6 @@ def spoil(store: Path, how: str) -> None:
             data[: 2 * 4096] = bytes(2 * 4096)
         case "zeroed pages":
             data[2 * 4096 :] = bytes(len(data) - 2 * 4096)
-        case "a zeroed page":
-            data[-4096:] = bytes(4096)
     (store / "data.mdb").write_bytes(data)
 
 
@@ -454,6 +452,27 @@ def test_a_key_of_another_tree_is_refused_and_its_own_tree_goes_on(
     assert (done.returncode, len(own.report())) == (0, 30)
 
 
+@pytest.mark.parametrize("kibibytes", [1, 16, 200])
+def test_a_full_disk_ends_the_run_and_room_lets_it_go_on(
+    audit_of: AuditOf, tmp_path: Path, kibibytes: int
+) -> None:
+    wanted = many(tmp_path / "tree", 120)
+    limit = (
+        "import os, resource, sys;"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({kibibytes << 10}, {kibibytes << 10}));"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    audit = audit_of(tmp_path / "tree")
+    full = replace(audit, shim=(sys.executable, "-c", limit)).run()
+    assert full.returncode in (1, 3), full.stderr
+    (line,) = full.stderr.splitlines()
+    assert str(tmp_path / "store") in line
+    assert "make room" in line or "Run the same command again" in line
+    done = audit.run()
+    assert done.returncode == 0, done.stderr
+    assert audit.report() == wanted
+
+
 # --- the report
 
 
@@ -516,6 +535,15 @@ def test_an_option_outside_its_range_is_refused(
     assert example("audit").main([str(small), f"{option}={value}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert option in line
+
+
+def test_of_several_errors_the_one_that_says_most_decides(example: Example) -> None:
+    example("inventory")
+    audit = example("audit")
+    several: list[BaseException] = [OSError("disk"), audit.StoreLost("lost")]
+    assert audit.explain(BaseExceptionGroup("", several))[0] == 3
+    several.append(BaseExceptionGroup("", [KeyboardInterrupt()]))
+    assert audit.explain(BaseExceptionGroup("", several))[0] == 130
 
 
 @pytest.mark.parametrize("error", [MemoryError(), SystemExit(7), ZeroDivisionError()])

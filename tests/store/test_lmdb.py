@@ -37,6 +37,7 @@ class Failing:
     ("error", "kind", "word"),
     [
         (error_of(lmdb.DiskError, errno.ENOSPC), StoreFull, "make room"),
+        (error_of(lmdb.DiskError, errno.EFBIG), StoreFull, "make room"),  # ulimit -f
         (error_of(lmdb.ReadonlyError, errno.EROFS), PathRefused, "read-only"),
         (error_of(lmdb.LockError, errno.EACCES), PathRefused, "owner and mode"),
         (error_of(lmdb.InvalidError), StoreDamaged, "restore a backup"),

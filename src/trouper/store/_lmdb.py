@@ -29,7 +29,7 @@ from ._overlay import Writes
 MIN_MAP: Final = 1024 * 1024
 MAX_READERS: Final = 126
 MAX_TABLES: Final = 16
-_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _NO_ACCESS: Final = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
