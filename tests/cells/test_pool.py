@@ -722,3 +722,36 @@ async def test_a_compilation_that_takes_too_long_is_refused(
 def test_a_pool_out_of_range_is_refused(arguments: Any, options: Any) -> None:
     with pytest.raises(ValueError, match=r"cells|queue|cleanup|memory"):
         CellPool(*arguments, **options)
+
+
+def test_an_interrupt_while_the_pool_closes_is_raised_once_it_is_closed(kit: Any) -> None:
+    gate = Gate(shielded=True)
+    pool = CellPool(1)
+    errors: list[type[Exception]] = []
+
+    async def caller() -> None:
+        try:
+            await pool.run(kit.make(kit.ASK, {"p": gate}), b"")
+        except ShuttingDown as error:
+            errors.append(type(error))
+
+    async def interrupt_twice() -> None:
+        for _ in range(2):
+            await wait_all_tasks_blocked()  # the main task waits for the end of the run
+            assert pool.statistics().leased == 1
+            token = trio.lowlevel.current_trio_token()
+            token.run_sync_soon(signal.raise_signal, signal.SIGINT)
+        await wait_all_tasks_blocked()
+        gate.open.set()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery, pool:
+            nursery.start_soon(caller)
+            await gate.entered.wait()
+            nursery.start_soon(interrupt_twice)
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    assert [type(error) for error in raised.value.exceptions] == [KeyboardInterrupt]
+    assert errors == [ShuttingDown]
+    assert (pool.statistics().leased, pool.statistics().quarantined) == (0, 0)

@@ -30,7 +30,7 @@ from trouper import (
     open_system,
 )
 from trouper.actors import inspect
-from trouper.actors.groups import _activity
+from trouper.actors.groups import _activity, encode_outcome
 from trouper.store import Store
 from trouper.supervision import TreeNode, render_text
 
@@ -308,6 +308,31 @@ async def test_one_guest_serves_systems_one_after_the_other_and_side_by_side(kit
             assert await alone.run(one, name.encode()) == name.encode()
     async with system("left") as left, system("right") as right:
         assert [await side.run(one, b"x") for side in (left, right)] == [b"x", b"x"]
+
+
+async def test_ctrl_c_may_interrupt_an_effect_and_never_what_takes_its_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[str, bool] = {}
+    take = encode_outcome
+
+    def taken(outcome: Any) -> bytes:
+        seen["outcome"] = trio.lowlevel.currently_ki_protected()
+        return take(outcome)
+
+    monkeypatch.setattr("trouper.actors.groups._host.encode_outcome", taken)
+
+    @effect(name="t.effect")
+    async def touch() -> None:
+        seen["effect"] = trio.lowlevel.currently_ki_protected()
+
+    @durable(name="t.touches")
+    async def touches(act: Activation) -> None:
+        await act.all_of(act.call(touch))
+
+    async with open_system("s", effects=[touch], activities=[touches]) as system:
+        await system.run(touches)
+    assert seen == {"effect": False, "outcome": True}
 
 
 # --- names

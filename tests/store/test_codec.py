@@ -11,6 +11,7 @@ from typing import Any
 import cbor2
 import hypothesis.strategies as st
 import pytest
+import trio
 from hypothesis import given
 
 from trouper.errors import TooLarge, ValueRefused
@@ -206,3 +207,20 @@ def test_a_row_names_the_field_that_is_refused() -> None:
     assert caught.value.path == "kind.second[1]"
     row = ["kind", 1, nested(MAX_DEPTH)]
     assert encode_row(row, ("deep",), 1000)
+
+
+async def test_ctrl_c_is_not_lost_inside_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder drops what its callbacks raise, so an interrupt has to wait until it is left."""
+    protected: list[bool] = []
+
+    def watched(fn: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            protected.append(trio.lowlevel.currently_ki_protected())
+            return fn(*args, **options)
+
+        return call
+
+    for name in ("dumps", "loads"):
+        monkeypatch.setattr(cbor2, name, watched(getattr(cbor2, name)))
+    assert decode(encode([1])) == [1]
+    assert protected == [True] * 3  # what was decoded is encoded again, to compare

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from trio.lowlevel import enable_ki_protection
+
 from ..store import LmdbStore, MemoryStore, Store
 from ..supervision import Strategy
 from ._durable import DurableSide, RunnerKind
@@ -82,6 +84,7 @@ def _store(store: Store | str | os.PathLike[str] | None) -> Store:
 
 
 @asynccontextmanager
+@enable_ki_protection  # a Ctrl-C between two exits would leave out the second
 async def _open(
     store: Store,
     kinds: list[RunnerKind],

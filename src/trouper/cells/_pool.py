@@ -8,6 +8,7 @@ the evidence up to the cleanup cap, and never for a thread that is stuck.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, final
@@ -115,21 +116,29 @@ class CellPool:
             self._turn_away(self._waiting.popleft(), closed)
         for slot in self._slots:
             slot.close()
+        interrupts: list[KeyboardInterrupt | None] = []
         with trio.CancelScope(shield=True):
-            # Each of them ends, by evidence or by the cap.
-            while self._running:
-                await self._changed.park()
+            interrupts.append(await _to_the_end(self._all_ended))  # by evidence, or by the cap
+        for slot in self._slots:
+            slot.thread.stop()
         with trio.CancelScope(shield=True, deadline=trio.current_time() + self.cleanup):
-            for slot in self._slots:
-                slot.thread.stop()
-            for slot in self._slots:
-                if slot.cell.returned:
-                    await slot.thread.ended.wait()
+            interrupts.append(await _to_the_end(self._threads_ended))
         # What is left are providers of quarantined cells. The body's error is not theirs, so it
         # is not handed to the nursery, which would wrap it in a group.
         self.nursery.cancel_scope.shield = True
         self.nursery.cancel_scope.cancel()
         await self._manager.__aexit__(None, None, None)
+        for interrupt in filter(None, interrupts):
+            raise interrupt
+
+    async def _all_ended(self) -> None:
+        while self._running:
+            await self._changed.park()
+
+    async def _threads_ended(self) -> None:
+        for slot in self._slots:
+            if slot.cell.returned:
+                await slot.thread.ended.wait()
 
     # --- running
 
@@ -316,6 +325,18 @@ class CellPool:
         missing = slot.cell.missing()
         slot.reconcile()
         return missing
+
+
+async def _to_the_end(wait: Callable[[], Awaitable[None]]) -> KeyboardInterrupt | None:
+    """Wait, whatever Ctrl-C says meanwhile: raised here, it would leave the nursery open."""
+    seen: KeyboardInterrupt | None = None
+    while True:
+        try:
+            await wait()
+        except KeyboardInterrupt as interrupt:
+            seen = interrupt
+        else:
+            return seen
 
 
 def _load(n: int, memory: int) -> tuple[Compiler, list[Runtime]]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 import cbor2
+from trio.lowlevel import enable_ki_protection
 
 from ..errors import TooLarge, TrouperError, ValueRefused
 
@@ -87,6 +88,7 @@ def decode(data: bytes, *, is_canonical: bool = False, max_bytes: int = MAX_BYTE
     return value
 
 
+@enable_ki_protection
 def encode_row(row: list[Any], names: tuple[str, ...], max_bytes: int) -> bytes:
     """Encode ``[kind, version, *fields]``; a refusal names the field, and the place inside it."""
     if not _sound(row, MAX_DEPTH + 1):
@@ -126,6 +128,9 @@ def decode_row(body: bytes) -> list[Any]:
 _MALFORMED: Final = (cbor2.CBORDecodeError, _TagRefused, UnicodeDecodeError)
 
 
+# The encoder calls back into Python (isinstance with an abstract class) and drops what that raises:
+# a Ctrl-C at that instant would be lost.
+@enable_ki_protection
 def _load(data: bytes) -> Any:
     return cbor2.loads(
         data,
@@ -138,6 +143,7 @@ def _load(data: bytes) -> Any:
     )
 
 
+@enable_ki_protection
 def _dump(value: object, path: str, is_canonical: bool, max_bytes: int) -> bytes:
     if not _sound(value, MAX_DEPTH):
         _explain(value, path)

@@ -13,6 +13,12 @@ from ._runner import EffectContext, Runner, attempt
 Over: TypeAlias = Callable[[Outcome | None], None]
 
 
+@trio.lowlevel.enable_ki_protection
+def _hand_over(over: Over, outcome: Outcome | None) -> None:
+    # Ctrl-C may interrupt an effect, never the actor that takes its outcome.
+    over(outcome)
+
+
 class HostTasks:
     """Runs attempts in the host's nursery, never in a caller's task.
 
@@ -43,7 +49,7 @@ class HostTasks:
             outcome = None if self._closing else await attempt(runner, context)
         finally:
             del self._attempts[context]
-        over(outcome)
+        _hand_over(over, outcome)
 
     def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
         """Start a task of this host; `close` waits for all of them."""
