@@ -45,16 +45,16 @@ async def test_children_stop_in_reverse_order_one_after_the_other(
 @pytest.mark.parametrize("how", ["error", "cancel"])
 async def test_the_order_holds_however_the_block_is_left(how: str) -> None:
     bench = Bench()
-    with trio.CancelScope() as outer:
-        with pytest.raises(KeyError, match="body") if how == "error" else nullcontext():
-            async with Supervisor() as supervisor:
-                for name in "ab":
-                    supervisor.start(bench.child, name)
-                    await wait_all_tasks_blocked()
-                if how == "error":
-                    raise KeyError("body")
-                outer.cancel()
-                await trio.sleep_forever()
+    leaves = pytest.raises(KeyError, match="body") if how == "error" else nullcontext()
+    with leaves, trio.CancelScope() as outer:
+        async with Supervisor() as supervisor:
+            for name in "ab":
+                supervisor.start(bench.child, name)
+                await wait_all_tasks_blocked()
+            if how == "error":
+                raise KeyError("body")
+            outer.cancel()
+            await trio.sleep_forever()
     assert bench.log == ["a up", "b up", "b down", "a down"]
     assert outer.cancelled_caught == (how == "cancel")
 

@@ -65,14 +65,14 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
 
 
 def crash(ref: LocalRef, error: BaseException) -> None:
-    """Take a failure to the lane of the parent."""
+    """Take a failure to the lane of the parent; one that is ending takes it there at its end."""
+    life = ref.need_life()
+    if life.crash is None:
+        life.crash = error
     if ref.state == RUNNING:
         ref.state = FAILED
         ref.dispatcher.run_job(Job(f"{ref.path}!supervise", supervise, ref, error))
         return
-    life = ref.need_life()
-    if life.crash is None:
-        life.crash = error
     if ref.state == DRAINING:
         ref.close("failed while draining")
     else:

@@ -154,11 +154,17 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
     await _end_turn(ref, limit)
     assert life.stopping is not None
     await stop_children(ref, kind, Exit("shutdown", life.stopping.cause))
-    why = life.stopping if life.crash is None else Exit("crashed", life.crash)
+    crash, why = life.crash, life.stopping
+    escalates = crash is not None and (life.is_beyond_help or ref.options.restart == "never")
+    if crash is not None:
+        why = Exit("crashed" if escalates else why.kind, crash)
     await run_stopping(ref, why)
     finish(ref, why)
-    if kind == "drain" and life.crash is not None and ref.parent is not None:
-        escalate(ref.parent, life.crash)
+    if crash is not None and ref.parent is not None:
+        if escalates:
+            escalate(ref.parent, crash)
+        else:
+            log.error("%s failed and was stopped before its restart", ref.path, exc_info=crash)
 
 
 async def stop_children(ref: LocalRef, kind: StopKind, why: Exit) -> None:
@@ -231,8 +237,7 @@ def finish(ref: LocalRef, why: Exit) -> None:
 
 async def supervise(ref: LocalRef, error: BaseException) -> None:
     """Decide about a failed actor, in the lane of its parent, out of band of the parent's turn."""
-    parent, life = ref.parent, ref.need_life()
-    assert parent is not None
+    life = ref.need_life()
     if ref.state != FAILED:
         return  # stopped before the lane got to it
     life.restarting = trio.Event()
@@ -241,10 +246,9 @@ async def supervise(ref: LocalRef, error: BaseException) -> None:
     finally:
         life.restarting.set()
         life.restarting = None
-    if left is None:
-        return
-    await stop_one(ref, "stop", Exit("crashed", left))
-    escalate(parent, left)
+    if left is not None and ref.state == FAILED:
+        life.crash, life.is_beyond_help = left, True
+        await stop_one(ref, "stop", Exit("crashed", left))
 
 
 async def _restart_as_allowed(ref: LocalRef, error: BaseException) -> BaseException | None:
@@ -275,6 +279,7 @@ async def _restart_as_allowed(ref: LocalRef, error: BaseException) -> BaseExcept
         if not isinstance(verdict, RestartAfter):
             return error
         life.history = verdict.history
+        log.warning("%s failed and restarts: %r", ref.path, error, exc_info=error)
         if verdict.delay:
             with trio.CancelScope() as ref.scope:
                 await trio.sleep(verdict.delay)
@@ -305,6 +310,7 @@ async def _restart(ref: LocalRef, error: BaseException) -> None:
     build(ref, ref.make(*ref.args))
     await run_started(ref)
     if ref.state == FAILED:
+        ref.need_life().crash = None
         ref.resume()
 
 

@@ -50,6 +50,7 @@ class Life:
         "children",
         "crash",
         "history",
+        "is_beyond_help",
         "lane",
         "path",
         "restarting",
@@ -63,7 +64,8 @@ class Life:
         self.serial = 0  # numbers the unnamed children
         self.lane: trio.Lock | None = None  # serialises the supervision of the children
         self.history = History()
-        self.crash: BaseException | None = None  # failed while it was ending
+        self.crash: BaseException | None = None  # the failure that no restart has mended yet
+        self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
         self.stop_waiters: list[Task] = []
@@ -183,7 +185,8 @@ class LocalRef(Mailbox, Ref[Any]):
                 fn(self.target, message, self.context) if handler[1] else fn(self.target, message)
             )
         except BaseException as exc:
-            raise self._direct_failed(message, exc) from None
+            failure = self._direct_failed(message, exc)
+            raise failure from failure.__cause__
         self.worker = None
         self.processed += 1
         if self.queue or self.doomed is not None or self.state or self.waiters is not None:

@@ -325,6 +325,9 @@ async def run_system(
 ) -> AsyncGenerator[ActorSystem]:
     """Run a system around the body; the inside of `open_system`."""
     _trio.check()
+    check_seconds("shutdown", shutdown)
+    check_seconds("ask_safety", ask_safety)
+    check_capacity(mailbox)
     error: BaseException | None = None
     runtime: Runtime | None = None
     try:
@@ -335,9 +338,9 @@ async def run_system(
                 nursery,
                 body,
                 strategy=strategy or one_for_one(),
-                shutdown=check_seconds("shutdown", shutdown),
-                ask_safety=check_seconds("ask_safety", ask_safety),
-                mailbox=check_capacity(mailbox),
+                shutdown=shutdown,
+                ask_safety=ask_safety,
+                mailbox=mailbox,
                 seed=seed,
             )
             system = ActorSystem(runtime, durable, services)

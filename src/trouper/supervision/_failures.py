@@ -24,12 +24,15 @@ def join_failures(
 ) -> BaseException | None:
     """Return what a block raises that ended with a body error, a child's failure, or both.
 
-    A body that was merely cancelled, because of the failure, adds nothing to it. Two
-    KeyboardInterrupts are one.
+    A body that was merely cancelled adds nothing to the failure, nor does one that only repeats it
+    (an ask of it that failed with this very cause). Two KeyboardInterrupts are one.
     """
     if failure is None or body is None:
         return failure or body
-    if unwrap(body) is None or body is failure:
+    echo = unwrap(body)
+    while echo is not None and echo is not failure:
+        echo = echo.__cause__
+    if echo is failure or unwrap(body) is None:
         return failure
     if isinstance(body, KeyboardInterrupt) and isinstance(failure, KeyboardInterrupt):
         return failure
