@@ -121,7 +121,7 @@ async def test_a_kill_while_a_restart_is_blocked_in_started_does_not_resurrect(
                 await trio.sleep_forever()
 
     async with open_system("s") as system:
-        ref = await system.spawn(Slow, restart="permanent")
+        ref: Ref[Any] = await system.spawn(Slow, restart="permanent")
         ref.tell(cast.Go(cast.boom))
         await trio.sleep(1)
         assert ref.statistics().state == "failed"

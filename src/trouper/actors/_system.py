@@ -243,6 +243,7 @@ class ActorSystem:
     # --- opening and closing; called by the block only --------------------------------------------
 
     async def open_services(self, nursery: trio.Nursery) -> None:
+        """Open the services in order; called by the block only."""
         for service in self._services:
             self._opened.append(service)  # before: a half-open service is closed as well
             await service.open(nursery, self)

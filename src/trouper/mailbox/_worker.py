@@ -241,13 +241,18 @@ class Worker:
                 return self._put_down(a)
             left -= turns - n
             if left <= mark:
-                step = 1 if d.clock() - since > d.time_budget else CLOCK_STEPS
-                if left <= 0 or step == 1:
-                    self.running = None
-                    await checkpoint()
-                    left, since = d.budget, d.clock()
-                mark = left - step
+                left, mark, since = await self._look_at_clock(left, since)
         return True
+
+    async def _look_at_clock(self, left: int, since: float) -> tuple[int, int, float]:
+        """Yield to trio when steps or time are used up; say when to look again."""
+        d = self.dispatcher
+        step = 1 if d.clock() - since > d.time_budget else CLOCK_STEPS
+        if left <= 0 or step == 1:
+            self.running = None
+            await checkpoint()
+            left, since = d.budget, d.clock()
+        return left, left - step, since
 
     async def _run_other(self, a: Any) -> int:
         """Run what is no runnable mailbox; return what is left of the pass."""
