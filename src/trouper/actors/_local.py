@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 import trio
 from trio.lowlevel import (
-    Abort,
-    RaiseCancelT,
     Task,
     checkpoint,
-    current_task,
     enable_ki_protection,
-    wait_task_rescheduled,
 )
 
 from ..errors import ActorCrashed, ActorStopped
-from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Mailbox, Table
+from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Mailbox, Table, wait_in
 from ..supervision import Exit, History, Restart, Strategy
 from ._accounting import turn_failed, turn_killed
 from ._dead_letters import DeadLetter
@@ -293,17 +289,8 @@ class LocalRef(Mailbox, Ref[Any]):
 
     async def wait_stopped(self) -> None:
         """Wait for the end, whoever waits; the runtime's own waits are no edges of the graph."""
-        if self.state == STOPPED:
-            return
-        waiters = self.need_life().stop_waiters
-        task = current_task()
-        waiters.append(task)
-
-        def abort(_: RaiseCancelT) -> Abort:
-            waiters.remove(task)
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)
+        if self.state != STOPPED:
+            await wait_in(self.need_life().stop_waiters)
 
     # --- what the worker asks ---------------------------------------------------------------------
 

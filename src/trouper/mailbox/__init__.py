@@ -12,11 +12,7 @@ from ._dispatcher import Dispatcher as Dispatcher
 from ._dispatcher import ReadyQueue as ReadyQueue
 from ._jobs import Job as Job
 from ._jobs import Stepper as Stepper
-from ._mailbox import CLOSED as CLOSED
-from ._mailbox import DEFAULT_CAPACITY as DEFAULT_CAPACITY
-from ._mailbox import Handler as Handler
 from ._mailbox import Mailbox as Mailbox
-from ._mailbox import Table as Table
 from ._states import DRAINING as DRAINING
 from ._states import FAILED as FAILED
 from ._states import RUNNING as RUNNING
@@ -26,11 +22,14 @@ from ._states import STOPPED as STOPPED
 from ._states import STOPPING as STOPPING
 from ._statistics import DispatcherStatistics as DispatcherStatistics
 from ._statistics import MailboxStatistics as MailboxStatistics
+from ._table import CLOSED as CLOSED
+from ._table import Handler as Handler
+from ._table import Table as Table
+from ._waiting import wait_in as wait_in
 
 __all__ = (
     "CLOSED",
     "CONTROL_BURST",
-    "DEFAULT_CAPACITY",
     "DRAINING",
     "FAILED",
     "RUNNING",
@@ -50,4 +49,5 @@ __all__ = (
     "Stepper",
     "Table",
     "run_control",
+    "wait_in",
 )

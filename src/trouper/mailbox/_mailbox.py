@@ -15,8 +15,8 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import outcome
 from trio.lowlevel import (
@@ -34,19 +34,14 @@ from ._ask import Ask
 from ._control import Control
 from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
 from ._statistics import MailboxStatistics
+from ._table import CLOSED, Handler, Table
+from ._waiting import wait_in
 
 if TYPE_CHECKING:
     import trio
 
     from ._dispatcher import Dispatcher
     from ._worker import Worker
-
-# (is it a coroutine function, does it take the context, the function)
-Handler: TypeAlias = tuple[bool, bool, Callable[..., Any]]
-Table: TypeAlias = dict[type[Any], Handler]
-
-DEFAULT_CAPACITY: Final = 1024
-CLOSED: Final[Table] = {}
 
 
 class Mailbox:
@@ -364,19 +359,21 @@ class Mailbox:
         for task in waiters or ():
             reschedule(task)
 
+    def pass_ended(self) -> None:
+        """Account for the end of a pass in a mailbox that is not (or no longer) RUNNING."""
+        self.pass_over()
+        if self.state == DRAINING:
+            if self.queue:
+                self.list_now()
+            else:
+                self.queued = False
+        # else it stays `queued`: who moves it on lists it
+
     async def wait_pass_over(self) -> None:
-        """Wait for the end of the pass that runs or that comes next."""
-        task = current_task()
+        """Wait for the end of the pass that runs or comes next; only once it is not RUNNING."""
         if self.waiters is None:
             self.waiters = []
-        self.waiters.append(task)
-
-        def abort(_: RaiseCancelT) -> Abort:
-            if self.waiters is not None:
-                self.waiters.remove(task)
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)
+        await wait_in(self.waiters)
 
     def statistics(self) -> MailboxStatistics:
         """Return counts and limits of this mailbox as they are now."""

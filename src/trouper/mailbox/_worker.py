@@ -172,14 +172,10 @@ class Worker:
 
     @enable_ki_protection
     async def drain(self) -> bool:
-        """Run passes while this worker owns `ready`. Return False when this worker must end.
-
-        The body of a pass stands here, not in a function of its own: a call per pass would cost
-        a fifth of a ring hop.
-        """
-        d = self.dispatcher
+        """Run passes while this worker owns `ready`. Return False when this worker must end."""
+        # The body of a pass stands in here: a call per pass would cost a fifth of a ring hop.
+        d, me, status, status_of = self.dispatcher, self.task, self.status, cancel_status_of
         ready, take, put, turns = d.ready, d.ready.popleft, d.ready.append, d.turns
-        me, status, status_of = self.task, self.status, cancel_status_of
         left, since = d.budget, d.clock()
         mark = left - CLOCK_STEPS
         while ready:
@@ -190,15 +186,16 @@ class Worker:
                 self.running = a
                 a.worker = self
                 q, n, table, target, senders, e = a.queue, turns, a.table, a.target, a.senders, None
-                if len(q) > a.high_water:
-                    a.high_water = len(q)
+                if (depth := len(q)) > a.high_water:
+                    a.high_water = depth
                 try:
                     while q and n:
                         n -= 1
                         e = q.popleft()
                         if senders:
                             a.move_in()
-                        if e.__class__ is Ask:
+                        kind = e.__class__
+                        if kind is Ask:
                             if e.done:
                                 continue
                             self.ask = e
@@ -210,7 +207,7 @@ class Worker:
                             if a.doomed is None and not e.settle(r):
                                 d.late += 1
                         else:
-                            is_async, wants_context, fn = table[e.__class__]
+                            is_async, wants_context, fn = table[kind]
                             r = fn(target, e, a.context) if wants_context else fn(target, e)
                             if is_async:
                                 await r
@@ -230,13 +227,12 @@ class Worker:
                 a.processed += turns - n
                 if status_of(me) is not status:
                     return self._leaked(a)
-                if a.waiters is not None:
-                    a.pass_over()
-                if a.state <= DRAINING:  # else it stays `queued`: who moves it on lists it
-                    if q:
-                        put(a)
-                    else:
-                        a.queued = False
+                if a.state:  # anything but RUNNING
+                    a.pass_ended()
+                elif q:
+                    put(a)
+                else:
+                    a.queued = False
             if not self.owner:
                 return self._put_down(a)
             left -= turns - n
