@@ -24,7 +24,12 @@ async def test_messages_are_handled_in_the_order_they_were_told(stage: Any) -> N
 
 
 async def test_an_idle_mailbox_has_no_queue(stage: Any) -> None:
-    assert stage.box().queue is None
+    box = stage.box()
+    assert box.queue is None
+    box.tell(1)
+    await wait_all_tasks_blocked()
+    assert box.seen == [1]
+    assert box.queue is None
 
 
 async def test_a_full_mailbox_refuses_a_tell_with_a_named_error(stage: Any) -> None:

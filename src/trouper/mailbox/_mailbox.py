@@ -76,7 +76,7 @@ class Mailbox:
         self.queued = True
         self.target: Any = None  # first argument of every handler
         self.context: Any = None  # third argument of those that take one
-        self.queue: deque[Any] | None = None  # made by the first message: it weighs 0.7 kB
+        self.queue: deque[Any] | None = None  # only while there is mail
         self.control: deque[Any] | None = None
         self.senders: OrderedDict[Any, Any] | None = None  # task or Ask -> entry, oldest first
         self.worker: Worker | None = None  # whose pass runs
@@ -120,7 +120,8 @@ class Mailbox:
             return
         q = self.queue
         if q is None:
-            q = self.queue = deque()
+            spare = self.dispatcher.spare
+            q = self.queue = spare.pop() if spare else deque()
         elif len(q) >= self.capacity:
             self._overflow()
         q.append(message)
@@ -146,7 +147,7 @@ class Mailbox:
         q = self.queue
         d = self.dispatcher
         if q is None:
-            q = self.queue = deque()
+            q = self._new_queue()
         elif len(q) >= self.capacity:
             await self.wait_for_room(message)
             return
@@ -164,7 +165,7 @@ class Mailbox:
         """Queue a request whose type was checked; on a full mailbox it waits its turn to enter."""
         q = self.queue
         if q is None:
-            q = self.queue = deque()
+            q = self._new_queue()
         elif len(q) >= self.capacity:
             self._park(ask, ask)
             return
@@ -195,9 +196,8 @@ class Mailbox:
         if len(lane) == 1:
             # One marker at the head of the user lane stands for the whole control lane, so that
             # the worker's loop needs no test per message to see it.
-            if self.queue is None:
-                self.queue = deque()
-            self.queue.appendleft(Control(self))
+            q = self.queue if self.queue is not None else self._new_queue()
+            q.appendleft(Control(self))
             if not self.queued:
                 self.list_now()
 
@@ -228,6 +228,11 @@ class Mailbox:
             return False
         self.handler_of(message)
         return True
+
+    def _new_queue(self) -> deque[Any]:
+        spare = self.dispatcher.spare
+        self.queue = spare.pop() if spare else deque()
+        return self.queue
 
     def _overflow(self) -> None:
         self.dropped += 1

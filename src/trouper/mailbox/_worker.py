@@ -176,7 +176,7 @@ class Worker:
         # The body of a pass stands in here: a call per pass would cost a fifth of a ring hop.
         d, me, status, status_of = self.dispatcher, self.task, self.status, cancel_status_of
         ready, take, put, turns = d.ready, d.ready.popleft, d.ready.append, d.turns
-        left, since = d.budget, d.clock()
+        left, since, recycle = d.budget, d.clock(), d.spare.append
         mark = left - CLOCK_STEPS
         while ready:
             a = take()
@@ -233,6 +233,8 @@ class Worker:
                     put(a)
                 else:
                     a.queued = False
+                    a.queue = None
+                    recycle(q)
             if not self.owner:
                 return self._put_down(a)
             left -= turns - n
