@@ -15,7 +15,9 @@ import trio
 from trio.lowlevel import (
     Task,
     checkpoint,
+    current_task,
     enable_ki_protection,
+    wait_task_rescheduled,
 )
 
 from ..errors import ActorCrashed, ActorStopped
@@ -222,7 +224,7 @@ class LocalRef(Mailbox, Ref[Any]):
 
     async def _ask_in_turn(self, message: Any) -> Any:
         system = self.system
-        asker = self._waiter()
+        asker: Any = self.dispatcher.running_mailbox()
         if asker is not None:
             if self.state == FAILED and asker.is_under(self):
                 raise ActorCrashed(
@@ -237,13 +239,17 @@ class LocalRef(Mailbox, Ref[Any]):
             net.wake()
         try:
             self.put_ask(ask)
-            return await ask.wait()
+            ask.task = current_task()  # from here to the answer it is `Ask.wait`, without its call
+            await wait_task_rescheduled(ask.abandon)
         finally:
             net.pending.pop(ask, None)
             if asker is not None:
                 system.waits.leave(asker, self)
             if self.senders is not None:
                 self.forget_ask(ask)
+        if ask.error is not None:
+            raise ask.error
+        return ask.value
 
     def _waiter(self) -> LocalRef | None:
         return cast("LocalRef | None", self.dispatcher.running_mailbox())

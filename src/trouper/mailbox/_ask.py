@@ -52,12 +52,13 @@ class Ask:
         """
         if not self.done:
             self.task = current_task()
-            await wait_task_rescheduled(self._abandon)
+            await wait_task_rescheduled(self.abandon)
         if self.error is not None:
             raise self.error
         return self.value
 
-    def _abandon(self, _: RaiseCancelT) -> Abort:
+    def abandon(self, _: RaiseCancelT) -> Abort:
+        """End the request because its asker was cancelled; trio's abort function."""
         self.task = None
         self.done = True
         return Abort.SUCCEEDED
