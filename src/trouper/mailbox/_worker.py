@@ -70,32 +70,36 @@ class Drive:
 
     @enable_ki_protection
     def __next__(self) -> Any:
-        return self.blocked(self._send(None))
+        return self.send(None)
 
     @enable_ki_protection
     def send(self, value: Any) -> Any:
-        return self.blocked(self._send(value))
+        yielded = self._send(value)
+        if self._worker.owner and self._worker.running is not None:
+            self._blocked()
+        return yielded
 
     @enable_ki_protection
     def throw(self, *error: Any) -> Any:
-        return self.blocked(self._coro.throw(*error))
+        yielded = self._coro.throw(*error)
+        if self._worker.owner and self._worker.running is not None:
+            self._blocked()
+        return yielded
 
     def close(self) -> None:
         self._coro.close()
 
-    @enable_ki_protection
-    def blocked(self, yielded: Any) -> Any:
+    def _blocked(self) -> None:
         """Note that the running handler blocks: this worker carries it, another drains `ready`."""
         worker = self._worker
         running = worker.running
-        if running is not None and worker.owner:
-            worker.owner = False
-            running.scope = worker.scope
-            worker.task.name = running.path
-            if running.doomed is not None:  # killed before it blocked: delivered at this yield
-                worker.burn()
-            worker.dispatcher.hand_over()
-        return yielded
+        assert running is not None
+        worker.owner = False
+        running.scope = worker.scope
+        worker.task.name = running.path
+        if running.doomed is not None:  # killed before it blocked: delivered at this yield
+            worker.burn()
+        worker.dispatcher.hand_over()
 
 
 class Worker:
