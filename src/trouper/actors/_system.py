@@ -20,7 +20,7 @@ from typing import (
 )
 
 import trio
-from trio.lowlevel import current_task
+from trio.lowlevel import current_task, enable_ki_protection
 
 from .. import _trio
 from ..errors import ScopeLeak, ShuttingDown, WrongTask
@@ -292,10 +292,14 @@ class Block:
         self._run = run
         self._task: trio.lowlevel.Task | None = None
 
+    # Protected: between two of our own steps a Ctrl-C would leave a nursery half closed. The body is
+    # not, and the wait for the shutdown takes its Ctrl-C where it waits.
+    @enable_ki_protection
     async def __aenter__(self) -> ActorSystem:
         self._task = current_task()
         return await self._run.__aenter__()
 
+    @enable_ki_protection
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
