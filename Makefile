@@ -10,7 +10,7 @@
 .NOTPARALLEL:
 .SUFFIXES:
 .PHONY: help setup setup-test setup-dev demo test check format fix lint types mypy pyright layers docs wheel-test \
-        bench soak test-all cover clean
+        bench soak test-all cover clean guarantees
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench    the benchmarks, against their peers'
 	@echo 'make cover    the tests with branch coverage'
 	@echo 'make test-all the tests on each of Python 3.12 and 3.13 that is found'
+	@echo 'make guarantees  render docs/guarantees.md from the tests'
 	@echo 'make fix      format, and repair what the linter can'
 	@echo 'make format lint types layers docs wheel-test    single parts of check'
 	@echo 'make setup setup-test setup-dev clean'
@@ -99,6 +100,9 @@ pyright: $(VENV)/.dev
 layers: $(VENV)/.dev
 	@$(VENV)/bin/lint-imports --cache-dir .import_linter_cache >.import_linter_cache.log 2>&1 \
 	  || { cat .import_linter_cache.log; exit 1; }
+
+guarantees: $(VENV)/.run
+	@$(PY) tests/house/guarantees.py
 
 docs: $(VENV)/.test
 	@$(PYTEST) tests/docs

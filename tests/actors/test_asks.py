@@ -12,6 +12,7 @@ from trouper.actors import open_system
 from trouper.errors import AskUnknown
 
 
+@pytest.mark.proves("Ask: safety net")
 async def test_the_net_ends_an_ask_and_says_that_the_outcome_is_unknown(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -24,6 +25,7 @@ async def test_the_net_ends_an_ask_and_says_that_the_outcome_is_unknown(
         ref.kill()
 
 
+@pytest.mark.proves("Ask: one timer heap")
 async def test_every_ask_has_its_own_time_in_the_net(cast: Any, autojump_clock: MockClock) -> None:
     ends: list[float] = []
 
@@ -52,6 +54,7 @@ async def test_an_ask_that_is_answered_leaves_the_net(cast: Any) -> None:
         assert system.statistics().asks_pending == 0
 
 
+@pytest.mark.proves("Ask: deadline")
 async def test_the_callers_scope_is_the_deadline(cast: Any, autojump_clock: MockClock) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player)

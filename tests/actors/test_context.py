@@ -23,6 +23,7 @@ async def test_a_context_knows_its_actor_and_its_parent(cast: Any) -> None:
         assert await child.ask(cast.Ask(look)) == (child, top)
 
 
+@pytest.mark.proves("Interop: ctx.to_thread")
 async def test_blocking_work_runs_in_a_thread_while_others_go_on(cast: Any) -> None:
     go = threading.Event()
 
@@ -36,6 +37,7 @@ async def test_blocking_work_runs_in_a_thread_while_others_go_on(cast: Any) -> N
         go.set()
 
 
+@pytest.mark.proves("Interop: threads may ask")
 async def test_a_thread_may_ask_an_actor_through_trio(cast: Any) -> None:
     async with open_system("s") as system:
         a, b = [await system.spawn(cast.Player, n) for n in "ab"]
@@ -46,6 +48,7 @@ async def test_a_thread_may_ask_an_actor_through_trio(cast: Any) -> None:
         assert await a.ask(cast.Ask(through_thread)) == "b"
 
 
+@pytest.mark.proves("Interop: logging")
 async def test_log_records_name_the_actor(cast: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def log(self: Any, ctx: Any) -> None:
         ctx.log.info("hello %s", "you", extra={"order": 7})
@@ -57,3 +60,5 @@ async def test_log_records_name_the_actor(cast: Any, caplog: pytest.LogCaptureFi
     record = next(r for r in caplog.records if "hello" in r.getMessage())
     assert record.getMessage() == "/s/a: hello you"
     assert (record.__dict__["actor"], record.__dict__["order"]) == ("/s/a", 7)
+    names = [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "trouper"]
+    assert [n for n in names if logging.getLogger(n).handlers] == []

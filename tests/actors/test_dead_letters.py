@@ -14,6 +14,7 @@ def letter(n: int) -> DeadLetter:
     return DeadLetter(n, "/s/a", None, "stopped")
 
 
+@pytest.mark.proves("Dead letters: a bounded ring")
 def test_the_ring_keeps_the_last_and_counts_all() -> None:
     letters = DeadLetters(limit=3)
     for n in range(5):
@@ -22,6 +23,7 @@ def test_the_ring_keeps_the_last_and_counts_all() -> None:
     assert (len(letters), letters.total) == (3, 5)
 
 
+@pytest.mark.proves("Dead letters: logged at a limited rate")
 def test_the_log_has_a_rate_and_says_what_it_held_back(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     letters = DeadLetters(log_rate=2, clock=lambda: now)
@@ -33,6 +35,7 @@ def test_the_log_has_a_rate_and_says_what_it_held_back(caplog: pytest.LogCapture
     assert "8 more not logged" in caplog.records[-1].getMessage()
 
 
+@pytest.mark.proves("Dead letters: subscribable")
 def test_a_subscriber_hears_of_each_until_it_leaves_and_may_fail(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -51,6 +54,7 @@ def test_a_subscriber_hears_of_each_until_it_leaves_and_may_fail(
     assert [r.levelno for r in caplog.records].count(logging.ERROR) == 2
 
 
+@pytest.mark.proves("Dead letters: with reasons")
 async def test_a_letter_names_target_reason_and_whose_turn_sent_it(cast: Any) -> None:
     async with open_system("s") as system:
         gone = await system.spawn(cast.Extra, name="gone")

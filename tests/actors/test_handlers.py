@@ -36,6 +36,7 @@ class Counter(Actor[Add | Total]):
         return self.total
 
 
+@pytest.mark.proves("Typing: a declared union that disagrees")
 def test_a_missing_handler_is_named_at_class_creation() -> None:
     with pytest.raises(TypeError, match=r"Half: Actor\[\.\.\.\] and @handles .* for Total"):
 
@@ -44,6 +45,7 @@ def test_a_missing_handler_is_named_at_class_creation() -> None:
             def add(self, message: Add) -> None: ...
 
 
+@pytest.mark.proves("Typing: a declared union that disagrees")
 def test_an_undeclared_handler_is_named() -> None:
     with pytest.raises(TypeError, match="undeclared Total"):
 
@@ -56,6 +58,7 @@ def test_an_undeclared_handler_is_named() -> None:
                 return 1
 
 
+@pytest.mark.proves("Typing: two handlers of one type")
 def test_two_handlers_of_one_type_are_named() -> None:
     with pytest.raises(TypeError, match=r"first\(\) and second\(\) both handle Add"):
 
@@ -67,6 +70,7 @@ def test_two_handlers_of_one_type_are_named() -> None:
             def second(self, message: Add) -> None: ...
 
 
+@pytest.mark.proves("Typing: a wrong arity")
 def test_a_wrong_arity_is_named() -> None:
     with pytest.raises(TypeError, match=r"Short\.add must take \(self, message\) or"):
 
@@ -86,6 +90,7 @@ def test_a_handler_stays_callable() -> None:
     assert counter.total == 3
 
 
+@pytest.mark.proves("Typing: dispatch follows the MRO")
 async def test_a_subclass_of_a_message_goes_where_its_base_goes() -> None:
     async with open_system("s") as system:
         ref = await system.spawn(Counter)

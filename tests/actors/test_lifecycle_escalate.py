@@ -18,6 +18,7 @@ from trouper.errors import (
 from trouper.supervision import Intensity, one_for_one
 
 
+@pytest.mark.proves("Failure: with the cause attached")
 async def test_an_unhandled_failure_comes_out_of_the_block_unwrapped(cast: Any) -> None:
     with pytest.raises(ValueError, match="boom"):
         async with open_system("s") as system:
@@ -26,6 +27,7 @@ async def test_an_unhandled_failure_comes_out_of_the_block_unwrapped(cast: Any) 
             await trio.sleep_forever()
 
 
+@pytest.mark.proves("Failure: with the cause attached")
 async def test_a_failure_in_a_handlers_nursery_comes_out_unwrapped_too(cast: Any) -> None:
     async def child() -> None:
         await trio.lowlevel.checkpoint()
@@ -42,6 +44,7 @@ async def test_a_failure_in_a_handlers_nursery_comes_out_unwrapped_too(cast: Any
             await trio.sleep_forever()
 
 
+@pytest.mark.proves("Failure: an unhandled failure escalates")
 async def test_a_failure_climbs_level_by_level_children_first(cast: Any) -> None:
     with pytest.raises(ValueError, match="boom"):
         async with open_system("s") as system:
@@ -55,6 +58,7 @@ async def test_a_failure_climbs_level_by_level_children_first(cast: Any) -> None
     assert [why.kind for _, why in cast.ended] == ["crashed", "crashed", "crashed", "shutdown"]
 
 
+@pytest.mark.proves("Failure: an unhandled failure escalates")
 async def test_escalation_ends_at_a_parent_that_restarts(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -68,6 +72,7 @@ async def test_escalation_ends_at_a_parent_that_restarts(
         assert await parent.ask(cast.Ask()) == "parent"
 
 
+@pytest.mark.proves("Supervision: escalation to a parent in mid-turn")
 async def test_escalation_to_a_parent_in_mid_turn_fails_that_turn_with_the_childs_error(
     cast: Any,
 ) -> None:
@@ -89,6 +94,7 @@ async def test_escalation_to_a_parent_in_mid_turn_fails_that_turn_with_the_child
     assert seen == ["cut"]
 
 
+@pytest.mark.proves("Supervision: a lane per parent")
 async def test_a_blocked_parent_does_not_delay_the_restart_of_its_child(cast: Any) -> None:
     """Supervision runs in a lane of its own, out of band of the parent's turn."""
     children: list[Any] = []
@@ -121,6 +127,7 @@ async def test_a_child_that_fails_during_its_parents_start_fails_the_start(cast:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.proves("Shutdown: nothing outlives the block")
 async def test_random_kills_crashes_and_cancelled_asks_leave_nothing_behind(
     cast: Any, autojump_clock: MockClock, seed: int
 ) -> None:

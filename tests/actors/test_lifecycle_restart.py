@@ -16,6 +16,12 @@ from trouper.errors import (
 from trouper.supervision import Backoff, Intensity, one_for_one
 
 
+@pytest.mark.proves("Failure: any other exception is a crash")
+@pytest.mark.proves("Restart: keeps the ref, the name, the queue")
+@pytest.mark.proves("Ask: restart")
+@pytest.mark.proves("Restart: drops the message in flight")
+@pytest.mark.proves("Restart: re-runs the constructor")
+@pytest.mark.proves("Restart: bumps incarnation")
 async def test_a_restart_keeps_ref_name_and_queue_and_makes_fresh_state(cast: Any) -> None:
     seen: list[int] = []
 
@@ -40,6 +46,8 @@ async def test_a_restart_keeps_ref_name_and_queue_and_makes_fresh_state(cast: An
         assert letter.message == cast.Go(cast.boom)
 
 
+@pytest.mark.proves("Restart: stops children first")
+@pytest.mark.proves("Stop kinds: the stopping hook always runs")
 async def test_a_restart_ends_the_old_instance_with_its_hook(cast: Any) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player, restart="transient")
@@ -52,6 +60,8 @@ async def test_a_restart_ends_the_old_instance_with_its_hook(cast: Any) -> None:
         assert [node.name for node in system.tree().walk() if node.kind == "actor"] == ["Player#1"]
 
 
+@pytest.mark.proves("Supervision: failed restart attempts count")
+@pytest.mark.proves("Supervision: over the budget")
 async def test_a_failed_restart_counts_and_the_limit_names_the_last_failure(cast: Any) -> None:
     made: list[int] = []
 
@@ -73,6 +83,7 @@ async def test_a_failed_restart_counts_and_the_limit_names_the_last_failure(cast
     assert len(made) == 4  # the start, and the three restarts that the intensity allows
 
 
+@pytest.mark.proves("Supervision: one_for_one")
 async def test_the_intensity_is_the_parents_and_each_childs_own(cast: Any) -> None:
     strategy = one_for_one(intensity=Intensity(1, 5.0))
     async with open_system("s", strategy=strategy) as system:
@@ -84,6 +95,7 @@ async def test_the_intensity_is_the_parents_and_each_childs_own(cast: Any) -> No
         assert [a.incarnation, b.incarnation] == [2, 2]
 
 
+@pytest.mark.proves("Supervision: exponential back-off")
 async def test_back_off_delays_the_restart_and_mail_waits(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -96,6 +108,7 @@ async def test_back_off_delays_the_restart_and_mail_waits(
         assert trio.current_time() - start == 2
 
 
+@pytest.mark.proves("Supervision: exponential back-off")
 async def test_a_kill_during_back_off_is_final(cast: Any, autojump_clock: MockClock) -> None:
     strategy = one_for_one(backoff=Backoff(20, jitter=0))
     async with open_system("s", strategy=strategy) as system:
@@ -132,6 +145,7 @@ async def test_a_kill_while_a_restart_is_blocked_in_started_does_not_resurrect(
         assert len(starts) == 2
 
 
+@pytest.mark.proves("Supervision: shutdown exits do not")
 async def test_a_crash_after_a_stop_was_asked_for_is_no_restart(
     cast: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

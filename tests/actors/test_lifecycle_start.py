@@ -16,6 +16,7 @@ from trouper.errors import (
 )
 
 
+@pytest.mark.proves("Restart: a first start that fails")
 async def test_a_constructor_that_fails_frees_the_name_and_shows_the_cause(cast: Any) -> None:
     class Bad(Actor):
         def __init__(self) -> None:
@@ -28,6 +29,7 @@ async def test_a_constructor_that_fails_frees_the_name_and_shows_the_cause(cast:
         assert await (await system.spawn(cast.Player, name="x")).ask(cast.Ask()) == "player"
 
 
+@pytest.mark.proves("Restart: a first start that fails")
 async def test_a_started_hook_runs_before_the_first_message_and_raises_at_spawn(cast: Any) -> None:
     order: list[str] = []
 

@@ -16,6 +16,7 @@ from trouper.errors import (
 )
 
 
+@pytest.mark.proves("Stop kinds: stop")
 async def test_stop_ends_after_the_message_in_hand_and_drops_the_rest(cast: Any) -> None:
     ran: list[str] = []
 
@@ -36,6 +37,7 @@ async def test_stop_ends_after_the_message_in_hand_and_drops_the_rest(cast: Any)
         assert [letter.reason for letter in system.dead_letters] == ["stopped", "stopped"]
 
 
+@pytest.mark.proves("Stop kinds: drain")
 async def test_drain_handles_what_is_queued_and_takes_nothing_more(cast: Any) -> None:
     ran: list[int] = []
 
@@ -57,6 +59,9 @@ async def test_drain_handles_what_is_queued_and_takes_nothing_more(cast: Any) ->
         assert [letter.reason for letter in system.dead_letters] == ["draining"]
 
 
+@pytest.mark.proves("Stop kinds: kill")
+@pytest.mark.proves("Stop kinds: each awaitable to the end of the hooks")
+@pytest.mark.proves("Stop kinds: the stopping hook always runs")
 async def test_kill_cuts_the_turn_and_the_hook_still_runs(cast: Any) -> None:
     async with open_system("s") as system:
         ref, other = await system.spawn(cast.Player, "a"), await system.spawn(cast.Player, "b")
@@ -68,6 +73,7 @@ async def test_kill_cuts_the_turn_and_the_hook_still_runs(cast: Any) -> None:
         assert await other.ask(cast.Ask()) == "b"
 
 
+@pytest.mark.proves("Stop kinds: kill")
 async def test_kill_of_a_queued_actor_runs_none_of_it(cast: Any) -> None:
     ran: list[int] = []
 
@@ -84,6 +90,7 @@ async def test_kill_of_a_queued_actor_runs_none_of_it(cast: Any) -> None:
         assert system.statistics().dead_letters == 5
 
 
+@pytest.mark.proves("Turns: a handler that returns after swallowing Cancelled")
 async def test_a_turn_that_kills_itself_and_swallows_it_still_ends(cast: Any) -> None:
     log: list[str] = []
 
@@ -106,6 +113,7 @@ async def test_a_turn_that_kills_itself_and_swallows_it_still_ends(cast: Any) ->
     assert log == ["still here", "cancelled"]
 
 
+@pytest.mark.proves("Turns: a handler that returns after swallowing Cancelled")
 async def test_a_value_returned_after_swallowing_the_cancellation_is_dropped(cast: Any) -> None:
     async def swallow(self: Any, ctx: Any) -> int:
         try:
@@ -175,6 +183,7 @@ async def test_a_kill_during_the_stopping_hook_changes_nothing(
     assert len(cast.ended) == 1
 
 
+@pytest.mark.proves("Shutdown: reverse start order")
 async def test_children_stop_before_their_parent_the_last_one_first(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -188,6 +197,7 @@ async def test_children_stop_before_their_parent_the_last_one_first(
     assert [why.kind for _, why in cast.ended] == ["shutdown"] * 3 + ["stopped"]
 
 
+@pytest.mark.proves("Shutdown: after its budget cancel the turn")
 async def test_a_turn_gets_its_budget_then_is_cut(cast: Any, autojump_clock: MockClock) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player, shutdown=2.0)
@@ -199,6 +209,7 @@ async def test_a_turn_gets_its_budget_then_is_cut(cast: Any, autojump_clock: Moc
         assert trio.current_time() - start == 2
 
 
+@pytest.mark.proves("Shutdown: after its budget cancel the turn")
 async def test_drain_and_running_turn_share_one_budget(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -216,6 +227,7 @@ async def test_drain_and_running_turn_share_one_budget(
         assert trio.current_time() - start == pytest.approx(2.0)
 
 
+@pytest.mark.proves("Stop kinds: the stopping hook always runs")
 async def test_a_hook_over_its_budget_is_cut_and_reported(
     cast: Any, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -261,6 +273,7 @@ async def test_a_shielded_handler_cannot_be_cut_is_reported_and_awaited(
     assert "in stubborn" in caplog.text  # with the frames of its task
 
 
+@pytest.mark.proves("Stop kinds: spawning during the parent's shutdown")
 async def test_a_stopping_parent_starts_nothing_new(cast: Any, autojump_clock: MockClock) -> None:
     refused: list[str] = []
 

@@ -13,6 +13,7 @@ from trouper.actors import open_system
 from trouper.errors import ActorCrashed, ActorStopped, MailboxFull, NotHandled, Reject
 
 
+@pytest.mark.proves("Sending: FIFO per sender")
 async def test_one_sender_is_served_in_order_whatever_way_it_sends(cast: Any) -> None:
     seen: list[int] = []
 
@@ -31,6 +32,7 @@ async def test_one_sender_is_served_in_order_whatever_way_it_sends(cast: Any) ->
     assert seen == list(range(30))
 
 
+@pytest.mark.proves("Sending: a message type the target does not handle")
 async def test_an_unknown_message_is_refused_where_it_is_sent(cast: Any) -> None:
     async with open_system("s") as system:
         ref: Any = await system.spawn(cast.Extra, name="extra")
@@ -41,6 +43,8 @@ async def test_an_unknown_message_is_refused_where_it_is_sent(cast: Any) -> None
         assert system.statistics().dead_letters == 0
 
 
+@pytest.mark.proves("Sending: to a stopped target tell")
+@pytest.mark.proves("Sending: to a stopped target send and ask")
 async def test_a_stopped_actor_gets_dead_letters_and_refuses_at_once(cast: Any) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player, name="gone")
@@ -55,6 +59,7 @@ async def test_a_stopped_actor_gets_dead_letters_and_refuses_at_once(cast: Any) 
             await ref.ask(cast.Ask())
 
 
+@pytest.mark.proves("Sending: tell raises MailboxFull")
 async def test_a_full_mailbox_raises_what_trio_code_knows(cast: Any) -> None:
     async with open_system("s", mailbox=2) as system:
         ref = await system.spawn(cast.Extra)
@@ -67,6 +72,8 @@ async def test_a_full_mailbox_raises_what_trio_code_knows(cast: Any) -> None:
             assert isinstance(raised.value, MailboxFull)
 
 
+@pytest.mark.proves("Ask: handler crash")
+@pytest.mark.proves("Restart: its asker told")
 async def test_a_crash_reaches_its_asker_with_the_cause(cast: Any) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player, name="p", restart="transient")
@@ -75,7 +82,19 @@ async def test_a_crash_reaches_its_asker_with_the_cause(cast: Any) -> None:
         assert isinstance(raised.value.__cause__, ValueError)
 
 
+@pytest.mark.proves("Mailboxes: bounded by default")
+async def test_a_mailbox_holds_1024_messages_by_default(cast: Any) -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(cast.Extra)
+        assert ref.statistics().capacity == 1024
+        for _ in range(1024):
+            ref.tell(cast.Plain())
+        with pytest.raises(MailboxFull):
+            ref.tell(cast.Plain())
+
+
 @pytest.mark.parametrize("kind", ["Ask", "Plain"])
+@pytest.mark.proves("Failure: raise Reject")
 async def test_reject_answers_with_the_refusal_and_keeps_the_actor(cast: Any, kind: str) -> None:
     async def refuse(self: Any, ctx: Any) -> None:
         raise Reject("no")
@@ -94,6 +113,7 @@ async def test_reject_answers_with_the_refusal_and_keeps_the_actor(cast: Any, ki
         assert system.statistics().dead_letters == 0
 
 
+@pytest.mark.proves("Ask: if the asker goes away")
 async def test_a_cancelled_ask_that_had_not_begun_is_skipped(cast: Any) -> None:
     gate, ran = trio.Event(), []
 
@@ -116,6 +136,7 @@ async def test_a_cancelled_ask_that_had_not_begun_is_skipped(cast: Any) -> None:
     assert ran == []
 
 
+@pytest.mark.proves("Ask: a late reply is dropped")
 async def test_a_late_answer_is_dropped_and_counted(cast: Any) -> None:
     gate = trio.Event()
 
@@ -135,6 +156,7 @@ async def test_a_late_answer_is_dropped_and_counted(cast: Any) -> None:
         assert system.statistics().late_replies == 1
 
 
+@pytest.mark.proves("Dispatch: direct ask")
 async def test_a_plain_handler_of_an_idle_actor_answers_without_a_task_switch(cast: Any) -> None:
     async with open_system("s") as system:
         ref = await system.spawn(cast.Player)
@@ -145,6 +167,8 @@ async def test_a_plain_handler_of_an_idle_actor_answers_without_a_task_switch(ca
         assert ref.statistics().processed == 1
 
 
+@pytest.mark.proves("Turns: one turn at a time")
+@pytest.mark.proves("Dispatch: direct ask")
 async def test_a_direct_answer_keeps_its_turn_to_itself(cast: Any) -> None:
     seen: list[str] = []
 
@@ -160,6 +184,7 @@ async def test_a_direct_answer_keeps_its_turn_to_itself(cast: Any) -> None:
         assert seen == ["told"]
 
 
+@pytest.mark.proves("Sending: ask is a checkpoint")
 async def test_direct_asks_yield_to_trio_now_and_then(cast: Any) -> None:
     ticks = 0
 
@@ -178,6 +203,7 @@ async def test_direct_asks_yield_to_trio_now_and_then(cast: Any) -> None:
     assert ticks >= 8
 
 
+@pytest.mark.proves("Failure: any other exception is a crash")
 async def test_a_direct_crash_is_supervised_like_any_other(cast: Any) -> None:
     def fail(self: Any) -> None:
         raise ValueError("direct")
@@ -214,6 +240,7 @@ async def test_a_direct_turn_that_kills_its_actor_gives_no_answer(cast: Any) -> 
         assert (await ref.stopped()).kind == "killed"
 
 
+@pytest.mark.proves("Interop: contextvars are shared")
 async def test_a_direct_turn_shares_its_contextvars_with_the_asker(cast: Any) -> None:
     """Documented, not wished for: isolation costs a task."""
     variable = contextvars.ContextVar("variable", default="unset")
@@ -240,6 +267,7 @@ async def test_refs_have_stable_names(cast: Any) -> None:
         assert repr(child) == "<Ref /shop/named/child>"
 
 
+@pytest.mark.proves("Dispatch: an idle actor costs no task")
 async def test_an_idle_actor_is_small(cast: Any) -> None:
     import tracemalloc
 

@@ -97,6 +97,7 @@ async def test_fail_ends_the_system_past_every_supervisor(cast: Any) -> None:
     assert raised.value is error
 
 
+@pytest.mark.proves("Supervision: a tree can be snapshotted")
 async def test_statistics_and_tree_show_what_lives(cast: Any) -> None:
     async with open_system("shop") as system:
         parent = await system.spawn(cast.Player, name="parent")
@@ -111,6 +112,7 @@ async def test_statistics_and_tree_show_what_lives(cast: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{"shutdown": -1}, {"ask_safety": -1}, {"mailbox": 0}])
+@pytest.mark.proves("Mailboxes: bounded by default")
 async def test_a_senseless_limit_is_refused_at_the_block(options: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         async with Block(run_system("s", **options)):

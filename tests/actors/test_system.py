@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from typing import Any
 
@@ -13,6 +14,7 @@ from trouper.actors import open_system
 from trouper.errors import AskCycle, ScopeLeak, WrongTask
 
 
+@pytest.mark.proves("Shutdown: drain on normal exit")
 async def test_a_block_left_normally_drains_the_mailboxes_first(cast: Any) -> None:
     ran: list[int] = []
 
@@ -35,6 +37,8 @@ async def test_a_failure_while_draining_comes_out_of_the_block(cast: Any) -> Non
     assert cast.labels() == ["player", "other"]
 
 
+@pytest.mark.proves("Shutdown: reverse start order")
+@pytest.mark.proves("Shutdown: shielded from an outer cancel")
 async def test_an_outer_cancel_stops_in_reverse_order_shielded_and_bounded(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -49,6 +53,7 @@ async def test_an_outer_cancel_stops_in_reverse_order_shielded_and_bounded(
     assert trio.current_time() < 8  # one budget for the blocked turn, and three hooks
 
 
+@pytest.mark.proves("Shutdown: shielded from an outer cancel")
 async def test_an_outer_cancel_takes_the_whole_tree_down_leaves_first(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -62,6 +67,36 @@ async def test_an_outer_cancel_takes_the_whole_tree_down_leaves_first(
     assert cast.labels() == ["later", "k2", "k1", "parent"]
 
 
+@pytest.mark.parametrize("how", ["error", "cancel"])
+@pytest.mark.proves("Shutdown: finish the turn on error or cancel")
+async def test_an_error_or_a_cancel_finishes_the_turn_in_hand_and_drops_the_rest(
+    cast: Any, how: str, autojump_clock: MockClock
+) -> None:
+    ran: list[str] = []
+
+    def note(what: str) -> Any:
+        async def run(self: Any, ctx: Any) -> None:
+            await trio.sleep(1)
+            ran.append(what)
+
+        return run
+
+    with trio.CancelScope() as scope, contextlib.suppress(KeyError):
+        async with open_system("s") as system:
+            ref = await system.spawn(cast.Player)
+            ref.tell(cast.Go(note("in hand")))
+            ref.tell(cast.Go(note("queued")))
+            await wait_all_tasks_blocked()
+            if how == "error":
+                raise KeyError
+            scope.cancel()
+            await trio.sleep_forever()
+    assert ran == ["in hand"]
+    [letter] = system.dead_letters
+    assert letter.reason == "stopped"
+
+
+@pytest.mark.proves("Shutdown: body error and actor error")
 async def test_a_body_error_comes_out_alone_and_unwrapped(cast: Any) -> None:
     with pytest.raises(KeyError) as raised:
         async with open_system("s") as system:
@@ -71,6 +106,7 @@ async def test_a_body_error_comes_out_alone_and_unwrapped(cast: Any) -> None:
     assert cast.labels() == ["player"]
 
 
+@pytest.mark.proves("Shutdown: body error and actor error")
 async def test_a_body_error_and_an_actor_error_are_one_group(cast: Any) -> None:
     with pytest.raises(BaseExceptionGroup) as raised:
         async with open_system("s") as system:
@@ -88,6 +124,7 @@ async def test_a_body_that_only_repeats_the_failure_adds_nothing_to_it(cast: Any
             await (await system.spawn(cast.Player)).ask(cast.Ask(cast.boom))
 
 
+@pytest.mark.proves("Shutdown: entered and left in one task")
 async def test_the_block_is_left_by_the_task_that_entered_it(cast: Any) -> None:
     block = open_system("s")
     system = await block.__aenter__()
@@ -113,6 +150,8 @@ def run(main: Any) -> Any:
 
 
 @pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.proves("Supervision: KeyboardInterrupt and SystemExit")
+@pytest.mark.proves("Shutdown: KeyboardInterrupt")
 def test_an_interrupt_in_a_handler_is_never_restarted_and_ends_the_block(direct: bool) -> None:
     from tests.actors.conftest import Ask, Plain, Player, ended
 
@@ -177,6 +216,7 @@ def test_an_interrupt_between_two_runtime_bytecodes_waits_for_the_body() -> None
         run(main)
 
 
+@pytest.mark.proves("Shutdown: KeyboardInterrupt")
 def test_a_second_interrupt_cuts_the_turns_and_the_hooks_still_run() -> None:
     from tests.actors.conftest import Go, Player, ended, forever
 
@@ -204,6 +244,7 @@ def test_a_second_interrupt_cuts_the_turns_and_the_hooks_still_run() -> None:
     assert [label for label, _ in ended] == ["player"]
 
 
+@pytest.mark.proves("Supervision: KeyboardInterrupt and SystemExit")
 async def test_system_exit_in_a_handler_is_never_restarted(cast: Any) -> None:
     async def leave(self: Any, ctx: Any) -> None:
         raise SystemExit(3)
@@ -269,6 +310,7 @@ async def test_a_cycle_through_an_inner_system_is_refused(cast: Any) -> None:
     assert paths == [["/outer/a", "/outer/a"]]
 
 
+@pytest.mark.proves("Dispatch: a cancel scope left open")
 async def test_a_leaked_scope_is_a_crash_of_its_actor_only(cast: Any) -> None:
     async def leak(self: Any, ctx: Any) -> None:
         trio.CancelScope().__enter__()
@@ -283,6 +325,7 @@ async def test_a_leaked_scope_is_a_crash_of_its_actor_only(cast: Any) -> None:
         assert [a.incarnation, b.incarnation] == [2, 1]
 
 
+@pytest.mark.proves("Dispatch: a nursery left open")
 async def test_a_leaked_nursery_fails_the_system_with_a_named_error(cast: Any) -> None:
     async def leak(self: Any, ctx: Any) -> None:
         nursery = await trio.open_nursery().__aenter__()

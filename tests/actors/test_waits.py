@@ -12,6 +12,7 @@ from trouper.actors import open_system
 from trouper.errors import ActorCrashed, AskCycle
 
 
+@pytest.mark.proves("Ask: cycles")
 async def test_an_actor_that_asks_itself_is_refused(cast: Any) -> None:
     async def ask_self(self: Any, ctx: Any) -> Any:
         return await ctx.self_ref.ask(cast.Ask())
@@ -25,6 +26,7 @@ async def test_an_actor_that_asks_itself_is_refused(cast: Any) -> None:
         assert cycle.path == ["/s/a", "/s/a"]
 
 
+@pytest.mark.proves("Ask: cycles")
 async def test_a_round_of_three_is_refused_and_names_the_way(cast: Any) -> None:
     async with open_system("s") as system:
         a, b, c = [await system.spawn(cast.Player, n, name=n) for n in "abc"]
@@ -44,6 +46,8 @@ async def test_a_round_of_three_is_refused_and_names_the_way(cast: Any) -> None:
 
 
 @pytest.mark.parametrize("through", ["nursery", "thread"])
+@pytest.mark.proves("Interop: threads may ask")
+@pytest.mark.proves("Dispatch: the asker is found")
 async def test_a_cycle_is_found_through_what_a_handler_starts(cast: Any, through: str) -> None:
     found: list[str] = []
 
@@ -67,6 +71,7 @@ async def test_a_cycle_is_found_through_what_a_handler_starts(cast: Any, through
     assert "/s/a -> /s/a" in text
 
 
+@pytest.mark.proves("Ask: two full mailboxes sending")
 async def test_two_full_mailboxes_that_send_into_each_other_are_refused(cast: Any) -> None:
     refused: list[list[str]] = []
 
@@ -97,6 +102,8 @@ async def test_two_full_mailboxes_that_send_into_each_other_are_refused(cast: An
         ) == [["/s/a", "/s/b", "/s/b"]]
 
 
+@pytest.mark.proves("Ask: cycles")
+@pytest.mark.proves("Dispatch: stopped() waits are edges")
 async def test_an_actor_that_waits_for_its_own_end_is_refused(cast: Any) -> None:
     caught: list[str] = []
 
@@ -114,6 +121,7 @@ async def test_an_actor_that_waits_for_its_own_end_is_refused(cast: Any) -> None
     assert "/s/a -> /s/a" in caught[0]
 
 
+@pytest.mark.proves("Dispatch: stopped() waits are edges")
 async def test_a_child_that_asks_the_parent_that_waits_for_its_end_is_refused(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -166,6 +174,7 @@ async def test_a_hook_that_asks_who_waits_for_it_is_refused(
         assert trio.current_time() - start < 1
 
 
+@pytest.mark.proves("Restart: asks from a child to a restarting ancestor")
 async def test_an_ask_to_a_restarting_ancestor_fails_at_once(
     cast: Any, autojump_clock: MockClock
 ) -> None:

@@ -11,6 +11,7 @@ from trouper.errors import MailboxFull
 from trouper.mailbox import CONTROL_BURST
 
 
+@pytest.mark.proves("Fairness: control messages go before")
 async def test_control_messages_go_before_user_messages_in_their_own_order(stage: Any) -> None:
     box = stage.box()
     for n in range(3):
@@ -21,6 +22,7 @@ async def test_control_messages_go_before_user_messages_in_their_own_order(stage
     assert box.seen == [100, 101, 0, 1, 2]
 
 
+@pytest.mark.proves("Fairness: with a burst limit")
 async def test_a_burst_of_control_messages_lets_a_user_message_through(stage: Any) -> None:
     box = stage.box()
     box.tell(0)

@@ -111,6 +111,7 @@ async def test_the_tick_counter_counts_rounds_of_the_loop(stage: Any) -> None:
     assert stage.dispatcher.tick == first + 2
 
 
+@pytest.mark.proves("Fairness: at most T=32 messages")
 async def test_a_flooding_mailbox_delays_another_by_one_pass_at_most(stage: Any) -> None:
     flood, other = stage.box("flood"), stage.box("other")
     counts: list[int] = []
@@ -137,6 +138,7 @@ async def test_a_flooding_mailbox_delays_another_by_one_pass_at_most(stage: Any)
     assert counts[0] - before <= 2 * stage.dispatcher.turns
 
 
+@pytest.mark.proves("Fairness: a checkpoint at least every 256")
 async def test_a_tick_has_room_for_one_budget(stage: Any) -> None:
     flood = stage.box()
     stop = False
@@ -159,6 +161,7 @@ async def test_a_tick_has_room_for_one_budget(stage: Any) -> None:
     assert sum(gaps) <= 21 * stage.dispatcher.budget
 
 
+@pytest.mark.proves("Fairness: a checkpoint at least every 256")
 async def test_slow_handlers_bring_the_checkpoint_early(open_stage: Any) -> None:
     """On a clock of its own: once handlers turn out slow, every pass ends in a checkpoint."""
     now = 0.0
@@ -183,6 +186,7 @@ async def test_slow_handlers_bring_the_checkpoint_early(open_stage: Any) -> None
         assert max(steps[1:]) <= 2
 
 
+@pytest.mark.proves("Dispatch: the ready queue is an object")
 async def test_ready_may_be_any_object_that_chooses(open_stage: Any) -> None:
     class LastFirst:
         def __init__(self) -> None:
@@ -270,6 +274,7 @@ async def test_a_worker_that_dies_hands_the_queue_over_and_frees_its_mailbox(
         assert [type(bug) for bug in stage.bugs] == [ZeroDivisionError]
 
 
+@pytest.mark.proves("Interop: contextvars are shared")
 async def test_workers_start_in_the_context_of_the_dispatcher(stage: Any) -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("by the waker")
@@ -283,6 +288,7 @@ async def test_workers_start_in_the_context_of_the_dispatcher(stage: Any) -> Non
     assert seen == ["unset"]
 
 
+@pytest.mark.proves("Shutdown: nothing outlives the block")
 async def test_close_leaves_no_task_behind(open_stage: Any) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     async with open_stage() as stage:
@@ -293,6 +299,7 @@ async def test_close_leaves_no_task_behind(open_stage: Any) -> None:
 
 
 @pytest.mark.parametrize("through", ["task", "nursery", "thread"])
+@pytest.mark.proves("Dispatch: the asker is found")
 async def test_the_waiting_mailbox_is_found_from_wherever_its_handler_waits(
     stage: Any, through: str
 ) -> None:

@@ -15,6 +15,7 @@ from trouper.errors import ActorStopped, MailboxFull, NotHandled
 from trouper.mailbox import Ask
 
 
+@pytest.mark.proves("Sending: tell is synchronous")
 async def test_messages_are_handled_in_the_order_they_were_told(stage: Any) -> None:
     box = stage.box()
     for n in range(100):
@@ -23,6 +24,7 @@ async def test_messages_are_handled_in_the_order_they_were_told(stage: Any) -> N
     assert box.seen == list(range(100))
 
 
+@pytest.mark.proves("Dispatch: an idle actor costs no task")
 async def test_an_idle_mailbox_has_no_queue(stage: Any) -> None:
     box = stage.box()
     assert box.queue is None
@@ -32,6 +34,7 @@ async def test_an_idle_mailbox_has_no_queue(stage: Any) -> None:
     assert box.queue is None
 
 
+@pytest.mark.proves("Mailboxes: reject")
 async def test_a_full_mailbox_refuses_a_tell_with_a_named_error(stage: Any) -> None:
     box = stage.box(capacity=2)
     box.tell(1)
@@ -44,6 +47,7 @@ async def test_a_full_mailbox_refuses_a_tell_with_a_named_error(stage: Any) -> N
     assert box.seen == [1, 2]
 
 
+@pytest.mark.proves("Sending: a message type the target does not handle")
 async def test_an_unknown_type_is_refused_at_the_send_line(stage: Any) -> None:
     box = stage.box()
     with pytest.raises(NotHandled, match=r"no handler for str.*float.*int"):
@@ -52,6 +56,7 @@ async def test_an_unknown_type_is_refused_at_the_send_line(stage: Any) -> None:
         await box.send("x")
 
 
+@pytest.mark.proves("Typing: dispatch follows the MRO")
 async def test_dispatch_follows_the_mro_and_remembers_the_hit(stage: Any) -> None:
     class Special(int):
         pass
@@ -64,6 +69,7 @@ async def test_dispatch_follows_the_mro_and_remembers_the_hit(stage: Any) -> Non
     assert box.table[Special] is box.table[int]
 
 
+@pytest.mark.proves("Sending: send waits for room")
 async def test_waiting_senders_get_in_oldest_first_and_no_tell_overtakes(stage: Any) -> None:
     box = stage.box(capacity=1)
     gate = trio.Event()
@@ -87,6 +93,7 @@ async def test_waiting_senders_get_in_oldest_first_and_no_tell_overtakes(stage: 
     assert box.senders is None
 
 
+@pytest.mark.proves("Sending: send waits for room")
 async def test_a_cancelled_waiting_send_is_not_put_in(stage: Any) -> None:
     box = stage.box(capacity=1)
     gate = trio.Event()
@@ -152,6 +159,7 @@ async def test_closing_tells_waiting_senders_and_drops_the_queue(stage: Any) -> 
     assert box.seen == []
 
 
+@pytest.mark.proves("Ask: stop")
 async def test_a_closed_mailbox_settles_queued_requests_at_once(stage: Any) -> None:
     box = stage.box()
     ask = Ask(1)
@@ -178,6 +186,7 @@ async def test_a_draining_mailbox_takes_nothing_more_but_handles_what_it_has(sta
     assert box.not_had == [(2, "draining")]
 
 
+@pytest.mark.proves("Ask: if the asker goes away")
 async def test_a_request_that_is_over_is_skipped(stage: Any) -> None:
     box = stage.box()
     ask = Ask(1)
@@ -187,6 +196,7 @@ async def test_a_request_that_is_over_is_skipped(stage: Any) -> None:
     assert box.seen == []
 
 
+@pytest.mark.proves("Mailboxes: statistics")
 async def test_statistics_count_what_passed(stage: Any) -> None:
     box = stage.box(capacity=50)
     for n in range(40):
@@ -204,6 +214,7 @@ async def test_statistics_count_what_passed(stage: Any) -> None:
     senders=st.lists(st.integers(1, 6), min_size=1, max_size=5),
     seed=st.integers(0, 2**16),
 )
+@pytest.mark.proves("Sending: FIFO per sender")
 def test_every_sender_keeps_its_order_and_nothing_is_lost_or_doubled(
     open_stage: Any, capacity: int, senders: list[int], seed: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
@@ -16,6 +17,7 @@ async def forever(_: Any) -> None:
     await trio.sleep_forever()
 
 
+@pytest.mark.proves("Dispatch: a handler that never blocks")
 async def test_a_handler_that_never_blocks_needs_one_worker(stage: Any) -> None:
     boxes = [stage.box(str(n)) for n in range(50)]
     for box in boxes:
@@ -24,6 +26,7 @@ async def test_a_handler_that_never_blocks_needs_one_worker(stage: Any) -> None:
     assert stage.dispatcher.statistics().started == 1
 
 
+@pytest.mark.proves("Dispatch: a blocked handler keeps its worker")
 async def test_a_blocked_handler_keeps_its_worker_and_the_others_go_on(stage: Any) -> None:
     one, two = stage.box("one"), stage.box("two")
     one.tell(forever)
@@ -37,6 +40,7 @@ async def test_a_blocked_handler_keeps_its_worker_and_the_others_go_on(stage: An
     assert not one.is_busy
 
 
+@pytest.mark.proves("Turns: one turn at a time")
 async def test_a_message_waits_for_the_turn_before_it_also_across_awaits(stage: Any) -> None:
     box, gate = stage.box(), trio.Event()
 
@@ -53,6 +57,7 @@ async def test_a_message_waits_for_the_turn_before_it_also_across_awaits(stage: 
     assert box.seen == ["held", 1]
 
 
+@pytest.mark.proves("Dispatch: a burnt scope ends its worker")
 async def test_a_cut_turn_burns_its_worker_and_the_rest_runs_on_another(stage: Any) -> None:
     box = stage.box()
     box.tell(forever)
@@ -100,6 +105,7 @@ async def test_a_cut_turn_that_never_blocks_is_seen_at_its_end(stage: Any) -> No
     assert not ask.done  # the value is dropped; the subclass tells the asker
 
 
+@pytest.mark.proves("Turns: a handler that returns after swallowing Cancelled")
 async def test_swallowing_the_cancellation_does_not_save_the_turn(stage: Any) -> None:
     box = stage.box()
 
@@ -118,6 +124,7 @@ async def test_swallowing_the_cancellation_does_not_save_the_turn(stage: Any) ->
     assert ask.value is None
 
 
+@pytest.mark.proves("Dispatch: a cancel scope left open")
 async def test_an_open_cancel_scope_is_charged_to_the_mailbox_that_left_it(stage: Any) -> None:
     leaky, other = stage.box("leaky"), stage.box("other")
 
@@ -177,6 +184,7 @@ async def test_a_handler_may_open_a_nursery_and_is_cut_with_it(stage: Any) -> No
     assert seen == ["cleaned", "cleaned"]
 
 
+@pytest.mark.proves("Dispatch: task dumps stay whole")
 async def test_a_task_dump_shows_the_handler_that_blocks(stage: Any) -> None:
     box = stage.box("the-box")
     box.tell(forever)
@@ -207,6 +215,7 @@ async def test_a_foreign_awaitable_is_an_error_of_its_handler_only(stage: Any) -
     assert box.seen == [1]
 
 
+@pytest.mark.proves("Dispatch: a resumed carrier has a budget")
 async def test_a_resumed_carrier_has_a_budget_too(stage: Any) -> None:
     """A mailbox that floods itself after it has blocked once still lets trio tasks run."""
     box, stop = stage.box(), False
@@ -230,6 +239,7 @@ async def test_a_resumed_carrier_has_a_budget_too(stage: Any) -> None:
     assert 0 < max(gaps) <= 2 * stage.dispatcher.budget
 
 
+@pytest.mark.proves("Dispatch: a blocked handler keeps its worker")
 async def test_many_blocked_handlers_block_side_by_side(stage: Any, autojump_clock: Any) -> None:
     async def nap(_: Any) -> None:
         await trio.sleep(1)

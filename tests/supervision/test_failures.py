@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 
 from trouper.supervision import join_failures, unwrap
@@ -26,6 +27,7 @@ async def test_cancellation_is_no_failure() -> None:
     assert unwrap(BaseExceptionGroup("", [one, BaseExceptionGroup("", [one])])) is None
 
 
+@pytest.mark.proves("Failure: with the cause attached")
 async def test_groups_of_one_are_peeled_also_after_cancellation_is_taken_out() -> None:
     error, one = ValueError("x"), await cancelled()
     nested = BaseExceptionGroup("", [one, BaseExceptionGroup("", [one, error])])

@@ -27,6 +27,7 @@ policies = st.sampled_from(["permanent", "transient", "never"])
 
 
 @given(times=times, limit=st.integers(0, 5), period=st.floats(0.1, 100))
+@pytest.mark.proves("Supervision: sliding-window intensity")
 def test_no_window_holds_more_restarts_than_the_intensity_allows(
     times: list[float], limit: int, period: float
 ) -> None:
@@ -51,6 +52,7 @@ def test_no_window_holds_more_restarts_than_the_intensity_allows(
     spread=st.floats(1, 1000),
     jitter=st.floats(0, 1),
 )
+@pytest.mark.proves("Supervision: long periods do not overflow")
 def test_a_delay_stays_within_its_cap_and_its_jitter_and_never_overflows(
     attempt: int, chance: float, first: float, factor: float, spread: float, jitter: float
 ) -> None:
@@ -61,12 +63,14 @@ def test_a_delay_stays_within_its_cap_and_its_jitter_and_never_overflows(
     assert full * (1 - jitter) * (1 - 1e-9) <= backoff.delay(attempt, chance) <= full
 
 
+@pytest.mark.proves("Supervision: exponential back-off")
 def test_delays_grow_by_the_factor_up_to_the_cap() -> None:
     backoff = Backoff(first=1, factor=2, cap=5, jitter=0)
     assert [backoff.delay(n, 0.5) for n in range(5)] == [1, 2, 4, 5, 5]
 
 
 @given(restart=policies, failed=st.booleans(), now=st.floats(0, 1e9))
+@pytest.mark.proves("Supervision: policies")
 def test_the_policy_decides_who_comes_back(restart: Restart, failed: bool, now: float) -> None:
     verdict = decide(one_for_one(), restart, History(), failed=failed, now=now)
     if restart == "permanent" or (restart == "transient" and failed):
@@ -79,6 +83,7 @@ def test_the_policy_decides_who_comes_back(restart: Restart, failed: bool, now: 
 
 
 @given(gaps=st.lists(st.floats(0, 2), min_size=1, max_size=30), limit=st.integers(0, 4))
+@pytest.mark.proves("Supervision: over the budget")
 def test_one_restart_too_many_escalates_as_the_limit(gaps: list[float], limit: int) -> None:
     strategy = one_for_one(intensity=Intensity(limit, 5.0))
     history, now = History(), 0.0
@@ -95,6 +100,7 @@ def test_one_restart_too_many_escalates_as_the_limit(gaps: list[float], limit: i
         restarts.append(now)
 
 
+@pytest.mark.proves("Supervision: seeded jitter and reset")
 def test_a_child_that_lived_long_enough_begins_its_back_off_anew() -> None:
     strategy = one_for_one(
         intensity=Intensity(100, 1.0), backoff=Backoff(1, 2, 100, jitter=0, reset=10)
@@ -109,6 +115,7 @@ def test_a_child_that_lived_long_enough_begins_its_back_off_anew() -> None:
 
 
 @given(chance=chances)
+@pytest.mark.proves("Supervision: seeded jitter and reset")
 def test_the_same_random_number_gives_the_same_verdict(chance: float) -> None:
     strategy = one_for_one(backoff=Backoff())
     once, again = (

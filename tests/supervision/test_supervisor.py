@@ -29,6 +29,7 @@ class Bench:
             self.log.append(f"{name} down")
 
 
+@pytest.mark.proves("Supervision: supervises any trio child")
 async def test_children_stop_in_reverse_order_one_after_the_other(
     autojump_clock: MockClock,
 ) -> None:
@@ -43,6 +44,7 @@ async def test_children_stop_in_reverse_order_one_after_the_other(
 
 
 @pytest.mark.parametrize("how", ["error", "cancel"])
+@pytest.mark.proves("Shutdown: reverse start order")
 async def test_the_order_holds_however_the_block_is_left(how: str) -> None:
     bench = Bench()
     leaves = pytest.raises(KeyError, match="body") if how == "error" else nullcontext()
@@ -74,6 +76,7 @@ async def test_a_late_child_is_reported_and_passed_over_and_still_awaited(
     assert "sup/slow did not end within its shutdown budget of 2.0 s" in caplog.text
 
 
+@pytest.mark.proves("Supervision: policies")
 async def test_a_permanent_child_comes_back_and_a_transient_one_only_after_a_failure() -> None:
     runs = {"permanent": 0, "transient": 0}
 
@@ -94,6 +97,7 @@ async def test_a_permanent_child_comes_back_and_a_transient_one_only_after_a_fai
     assert runs == {"permanent": 4, "transient": 2}
 
 
+@pytest.mark.proves("Supervision: supervises any trio child")
 async def test_a_failure_that_nobody_may_restart_comes_out_unwrapped() -> None:
     bench, error = Bench(), ValueError("child")
 
@@ -110,6 +114,7 @@ async def test_a_failure_that_nobody_may_restart_comes_out_unwrapped() -> None:
     assert bench.log == ["a up", "a down"]
 
 
+@pytest.mark.proves("Supervision: over the budget")
 async def test_one_restart_too_many_is_named_with_the_last_failure() -> None:
     runs = 0
 
@@ -127,6 +132,7 @@ async def test_one_restart_too_many_is_named_with_the_last_failure() -> None:
     assert runs == 3
 
 
+@pytest.mark.proves("Supervision: exponential back-off")
 async def test_back_off_waits_between_lives_and_a_stop_ends_the_wait(
     autojump_clock: MockClock,
 ) -> None:
@@ -146,6 +152,7 @@ async def test_back_off_waits_between_lives_and_a_stop_ends_the_wait(
         assert trio.current_time() - starts[0] == 8
 
 
+@pytest.mark.proves("Supervision: KeyboardInterrupt and SystemExit")
 async def test_an_interrupt_in_a_child_is_never_restarted() -> None:
     runs = 0
 
@@ -208,6 +215,7 @@ async def test_nothing_starts_outside_of_the_block_and_names_are_unique() -> Non
         supervisor.start(trio.sleep_forever)
 
 
+@pytest.mark.proves("Shutdown: nothing outlives the block")
 async def test_no_task_outlives_the_block() -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     async with Supervisor() as supervisor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from trouper.supervision import TreeNode, render_text
 
 TREE = TreeNode(
@@ -19,6 +21,7 @@ TREE = TreeNode(
 )
 
 
+@pytest.mark.proves("Supervision: a tree can be snapshotted")
 def test_a_tree_is_drawn_one_node_per_line_children_in_order() -> None:
     assert render_text(TREE).splitlines() == [
         "shop  system  running",
@@ -28,6 +31,7 @@ def test_a_tree_is_drawn_one_node_per_line_children_in_order() -> None:
     ]
 
 
+@pytest.mark.proves("Supervision: a tree can be snapshotted")
 def test_a_tree_goes_to_json_and_back_whole() -> None:
     data = json.loads(json.dumps(TREE.to_dict()))
     assert data["children"][0]["details"] == {"mailbox": 3}

@@ -93,11 +93,14 @@ def marked_as_reported(path: Path, found: set[int]) -> set[int]:
 
 
 @pytest.mark.parametrize("path", POSITIVE, ids=lambda path: path.stem)
+@pytest.mark.proves("Typing: mypy --strict and pyright infer the reply")
+@pytest.mark.proves("Typing: spawn takes positional constructor arguments")
 def test_what_is_right_passes(path: Path, errors: dict[Path, set[int]]) -> None:
     assert errors[path] == set()
 
 
 @pytest.mark.parametrize("path", NEGATIVE, ids=lambda path: path.stem)
+@pytest.mark.proves("Typing: wrong messages are refused by the checkers")
 def test_what_is_wrong_is_refused_line_by_line(path: Path, errors: dict[Path, set[int]]) -> None:
     assert errors[path] == marked_as_reported(path, errors[path])
 
