@@ -12,6 +12,9 @@ from typing import Final, Literal, TypeAlias, get_args
 
 Restart: TypeAlias = Literal["permanent", "transient", "never"]
 RESTARTS: Final[tuple[str, ...]] = get_args(Restart)
+StrategyKind: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
+AutoShutdown: TypeAlias = Literal["never", "any", "all"]
+AUTO_SHUTDOWNS: Final[tuple[str, ...]] = get_args(AutoShutdown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +75,82 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How a parent treats the failures of its children. Made by `one_for_one`."""
+    """How a parent treats its children. Made by `one_for_one`, `one_for_all`, `rest_for_one`."""
 
-    kind: Literal["one_for_one"]
+    kind: StrategyKind
     intensity: Intensity
     backoff: Backoff | None
+    auto_shutdown: AutoShutdown = "never"
+
+    def __post_init__(self) -> None:
+        if self.auto_shutdown not in AUTO_SHUTDOWNS:
+            raise ValueError(
+                f"auto_shutdown must be one of {', '.join(AUTO_SHUTDOWNS)}, "
+                f"not {self.auto_shutdown!r}"
+            )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the children share one window and one back-off, since they restart together."""
+        return self.kind != "one_for_one"
 
 
-def one_for_one(*, intensity: Intensity | None = None, backoff: Backoff | None = None) -> Strategy:
+def one_for_one(
+    *,
+    intensity: Intensity | None = None,
+    backoff: Backoff | None = None,
+    auto_shutdown: AutoShutdown = "never",
+) -> Strategy:
     """Restart only the child that failed; each child has its own window and its own back-off.
 
     Args:
         intensity: How many restarts of one child are too many; 3 in 5 seconds by default.
         backoff: Waits between restarts; none by default, a child restarts at once.
+        auto_shutdown: Whether the parent ends with *any* significant child that ends by itself,
+            once *all* of them have, or *never*.
     """
-    return Strategy("one_for_one", intensity or Intensity(), backoff)
+    return Strategy("one_for_one", intensity or Intensity(), backoff, auto_shutdown)
+
+
+def one_for_all(
+    *,
+    intensity: Intensity | None = None,
+    backoff: Backoff | None = None,
+    auto_shutdown: AutoShutdown = "never",
+) -> Strategy:
+    """Restart all children when one failed: stop them in reverse start order, start them in order.
+
+    They share one window and one back-off. For children that are of no use without each other.
+
+    Args:
+        intensity: How many restarts together are too many; 3 in 5 seconds by default.
+        backoff: Waits between stopping and starting; none by default.
+        auto_shutdown: As for `one_for_one`.
+    """
+    return Strategy("one_for_all", intensity or Intensity(), backoff, auto_shutdown)
+
+
+def rest_for_one(
+    *,
+    intensity: Intensity | None = None,
+    backoff: Backoff | None = None,
+    auto_shutdown: AutoShutdown = "never",
+) -> Strategy:
+    """Restart the child that failed and those started after it; the earlier ones are untouched.
+
+    They share one window and one back-off. For children that each rest on the ones before.
+
+    Args:
+        intensity: How many restarts together are too many; 3 in 5 seconds by default.
+        backoff: Waits between stopping and starting; none by default.
+        auto_shutdown: As for `one_for_one`.
+    """
+    return Strategy("rest_for_one", intensity or Intensity(), backoff, auto_shutdown)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a supervisor remembers of one child."""
+    """What a supervisor remembers: of one child, or of all when they restart together."""
 
     window: tuple[float, ...] = ()
     streak: int = 0  # restarts in a row, for the back-off
