@@ -12,7 +12,7 @@ journal and survive ``kill -9``. Start at `open_system`.
 #   actors                             the core, then groups, operations, activations
 #   mailbox | store | supervision      three ground floors that never import each other
 #   _trio                              the door to trio's private parts
-#   errors, _ids, _version             import nothing of ours
+#   errors, _holds, _ids, _version     import nothing of ours
 
 from ._version import __version__ as __version__
 from .actors import Activation as Activation

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, cast, final
 
-import trio
-
+from .._holds import run_in_thread
 from ..mailbox import STARTING
 from ..supervision import Restart, Strategy
 from ._messages import M, N
@@ -86,4 +85,4 @@ class Context(Generic[M]):
 
         Cancelling it waits for the thread: a thread cannot be cut.
         """
-        return await trio.to_thread.run_sync(fn, *args, limiter=self._ref.system.threads)
+        return await run_in_thread(fn, *args, limiter=self._ref.system.threads)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from .._holds import clock_held, run_in_thread
 from ..errors import GuestRefused
 from ._compile import IN_THREAD_BYTES, compile_apart
 from ._guest import Guest
@@ -91,16 +92,17 @@ class Admission:
         )
 
     async def _compiled(self, guest: Guest) -> tuple[Image, Shape]:
-        binary = await trio.to_thread.run_sync(self._read, guest, abandon_on_cancel=True)
+        binary = await run_in_thread(self._read, guest, abandon_on_cancel=True)
         if len(binary) <= IN_THREAD_BYTES:
-            return await trio.to_thread.run_sync(
+            return await run_in_thread(
                 self._compile, guest.digest, binary, abandon_on_cancel=True, limiter=self._worker
             )
         async with self._worker:
             found = self._images.get(guest.digest)
             if found is not None:
                 return found
-            return await compile_apart(guest.digest, binary, self._memory, self._limits)
+            with clock_held():
+                return await compile_apart(guest.digest, binary, self._memory, self._limits)
 
     def _read(self, guest: Guest) -> bytes:
         binary = guest.binary(self._limits.module_bytes)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 import outcome
 import trio
 
+from .._holds import run_in_thread
 from ..actors.groups import Activity, EffectEnvelope
 from ..errors import CellsExhausted, GuestDeadline, GuestRefused, LeaseError, ShuttingDown
 from ..supervision import TreeNode
@@ -91,7 +92,7 @@ class CellPool:
     async def __aenter__(self) -> Self:
         if self._slots:
             raise ShuttingDown("this pool was used before: make a new CellPool")
-        compiler, runtimes = await trio.to_thread.run_sync(_load, self.n, self.memory)
+        compiler, runtimes = await run_in_thread(_load, self.n, self.memory)
         self._admission = Admission(compiler, self._limits, self.memory)
         self.token = trio.lowlevel.current_trio_token()
         self._manager = trio.open_nursery()

@@ -161,6 +161,7 @@ class Slot:
         # host call, so one that misses the bump or the poison sees the flag.
         activation.bridge.dying = True
         activation.providers.cancel()
+        self.thread.hold_clock()
         activation.bridge.replies.put(None)
         if not self.cell.returned:
             self._runtime.bump()
@@ -192,6 +193,7 @@ class Slot:
     # --- what the cell's thread and the providers say
 
     def _on_frame(self, generation: int, frame: Frame) -> None:
+        self.thread.returned()
         activation = self._activation
         live = generation == self.cell.generation and activation is not None
         if activation is not None and live and not self.cell.killed:
@@ -205,6 +207,7 @@ class Slot:
         activation = self._activation
         if Action.SERVE in self._apply(Opened(generation, len(request))):
             assert activation is not None
+            self.thread.drop_clock()
 
             def closed(result: outcome.Outcome[object]) -> None:
                 self._on_response(generation, len(request), result)
@@ -218,6 +221,7 @@ class Slot:
         assert activation is not None
         response = answer(activation.guest, size, result)
         if isinstance(response, bytes):
+            self.thread.hold_clock()
             activation.bridge.replies.put(response)
         else:
             activation.decide(outcome.Error(response))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from .._holds import holds_of_run
+
 if TYPE_CHECKING:
     from ._wasm import Frame, Job, Runtime
 
@@ -32,6 +34,9 @@ class CellThread:
         self._on_frame = on_frame
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.ended = trio.Event()
+        # A virtual clock stands still while guest code runs, not while a guest waits for the loop.
+        self._holds = holds_of_run()
+        self._is_out = self._is_held = False
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
 
     def start(self) -> None:
@@ -40,7 +45,26 @@ class CellThread:
 
     def post(self, job: Job) -> None:
         """Give the thread its next run."""
+        self._is_out = True
+        self.hold_clock()
         self._jobs.put(job)
+
+    def hold_clock(self) -> None:
+        """Note that the thread goes on with its run, if it has one."""
+        if self._holds is not None and self._is_out and not self._is_held:
+            self._is_held = True
+            self._holds.take()
+
+    def drop_clock(self) -> None:
+        """Note that the thread waits for the loop."""
+        if self._holds is not None and self._is_held:
+            self._is_held = False
+            self._holds.drop()
+
+    def returned(self) -> None:
+        """Note that the run's frame has come back."""
+        self._is_out = False
+        self.drop_clock()
 
     def stop(self) -> None:
         """Let the thread end after the run it may still be in."""

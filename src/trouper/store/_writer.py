@@ -19,6 +19,7 @@ from typing import Any, Protocol, final
 import trio
 from outcome import Error, Outcome, Value
 
+from .._holds import holds_of_run
 from ..errors import StoreFull, StoreLost
 from ._base import MAX_BATCH_BYTES
 from ._protocol import Submission, Unit
@@ -100,14 +101,37 @@ class Writer:
         self._queue: SimpleQueue[Submission | None] = SimpleQueue()  # None: close
         self._lost: StoreLost | None = None  # written by the thread, once
         self._closing = False  # written by the thread, once
-        self.submit = self._queue.put
+        self._holds = holds_of_run()  # None outside of tests on virtual time
+        self._held = 0  # loop-owned, as is the next one
+        self._ended = False  # the thread has, or will have in a moment
+        self.submit = self._queue.put if self._holds is None else self._submit_held
         self._thread = threading.Thread(
             target=self._main, name=f"trouper-store {engine.name}", daemon=True
         )
+        self._hold()
         self._thread.start()
+
+    def _submit_held(self, submission: Submission) -> None:
+        self._hold()
+        self._queue.put(submission)
+
+    def _hold(self) -> None:
+        if self._holds is not None and not self._ended:
+            self._held += 1
+            self._holds.take()
+
+    def _drop(self, count: int) -> None:
+        if self._holds is not None:
+            self._held -= count
+            self._holds.drop(count)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._drop(self._held)
 
     def close(self) -> None:
         """Ask for the end, after all that is queued; returns at once."""
+        self._hold()
         self._queue.put(None)
 
     def tell(self, call: Callable[..., None], *args: Any) -> None:
@@ -120,8 +144,10 @@ class Writer:
             epoch = self._engine.open()
         except BaseException as error:
             self.tell(self._on_open, Error(error))
+            self.tell(self._end)
             return
         self.tell(self._on_open, Value(epoch))
+        self.tell(self._drop, 1)
         while not self._closing:
             self._serve(self._queue.get())
         try:
@@ -130,14 +156,17 @@ class Writer:
             self.tell(self._on_close, Error(error))
         else:
             self.tell(self._on_close, Value(epoch))
+        self.tell(self._end)
 
     def _serve(self, first: Submission | None) -> None:
         """Run one batch and tell its verdicts."""
         taken: list[Submission] = []
         results: list[Outcome[Any]] = []
         batch: Batch | None = None
+        pulled = 0
         try:
             for submission in self._pull(first):
+                pulled += 1
                 unit = submission.take()
                 if unit is None:
                     continue
@@ -159,6 +188,8 @@ class Writer:
             results = self._verdicts(self._lost, len(taken))
         if taken:
             self.tell(_deliver, taken, results)
+        if self._holds is not None:
+            self.tell(self._drop, pulled)
 
     def _pull(self, first: Submission | None) -> Iterator[Submission]:
         """Give out `first` and what is queued behind it now, up to the cap."""
