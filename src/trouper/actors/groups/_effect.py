@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Typ
 
 import trio
 
+from ..._holds import run_in_thread
 from ._activity import Activity
 from ._envelope import EffectEnvelope
 from ._outcome import timed_out
@@ -73,7 +74,7 @@ class EffectRunner:
         fn = self._effect.fn
         if self._effect.is_async:
             return await fn(*args, **kwargs)
-        return await trio.to_thread.run_sync(partial(fn, *args, **kwargs), limiter=self._limiter)
+        return await run_in_thread(partial(fn, *args, **kwargs), limiter=self._limiter)
 
 
 def _takes_context(fn: Callable[..., Any]) -> bool:

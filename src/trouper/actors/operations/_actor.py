@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import trio
 
+from ..._holds import run_in_thread
 from ..._ids import Incarnation
 from ...errors import FenceMoved, OutcomeUnknown
 from ...store import Tx
@@ -176,7 +177,7 @@ class Attempt:
             if inspect.iscoroutinefunction(claim.fn):
                 running: Awaitable[Any] = claim.fn(self._key, *claim.args)
                 return Completed(await running)
-            return Completed(await trio.to_thread.run_sync(claim.fn, self._key, *claim.args))
+            return Completed(await run_in_thread(claim.fn, self._key, *claim.args))
         except (*LOST_ANSWER, *claim.unknown) as lost:
             return Failed(ErrorRecord.of(lost), unknown=True)
 
