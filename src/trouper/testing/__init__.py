@@ -1,6 +1,11 @@
 """What tests of trouper, and of programs built on it, have in common.
 
-The conformance suites are in `trouper.testing.conformance`; they need the ``testing`` extra.
+`Probe`, `TestKit` and `ManualClock` need nothing but trio. The conformance suites are in
+`trouper.testing.conformance`; they need the ``testing`` extra.
 """
 
-__all__: tuple[str, ...] = ()
+from ._clock import ManualClock as ManualClock
+from ._kit import TestKit as TestKit
+from ._probe import Probe as Probe
+
+__all__ = ("ManualClock", "Probe", "TestKit")
