@@ -80,7 +80,7 @@ def open_soon(gate: threading.Event) -> None:
     threading.Timer(0.05, gate.set).start()
 
 
-@pytest.mark.proves("Interop: Blocking work: `ctx.to_thread`")
+@pytest.mark.proves("Interop: ctx.to_thread")
 async def test_time_stands_still_while_an_actor_is_in_a_thread(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
