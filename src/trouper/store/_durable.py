@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self, TypeVar, final
@@ -130,7 +131,8 @@ class LmdbStore(BaseStore):
             self._close_timeout, writer.tell, (closed.give, Error(self._hung()))
         )
         watchdog.daemon = True
-        watchdog.start()
+        with suppress(RuntimeError):  # no thread to be had: close without a watch then
+            watchdog.start()
         writer.close()
         try:
             with trio.CancelScope(shield=True):

@@ -37,6 +37,7 @@ from ._place import (
 )
 from ._protocol import Unit
 from ._records import from_frame, record, to_frame
+from ._shortage import cannot_open
 
 OWN_TABLE: Final = "store"
 _OWN_KEY: Final = b"state"
@@ -97,6 +98,13 @@ class LmdbEngine:
         Raises:
             PathRefused, StoreOwned, StoreDamaged, FormatTooNew, WrongEngine, StoreFull: See there.
         """
+        try:
+            return self._open()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise cannot_open(self.directory, error.errno, reason) from error
+
+    def _open(self) -> int:
         prepare(self.directory, create=self.options.create)
         identity = read_identity(self.directory)
         if identity is None and not self.options.create and not self._data.exists():

@@ -25,6 +25,7 @@ import lmdb.verify
 
 from ..errors import ForeignFork, PathRefused, StoreClosed, StoreDamaged, StoreFull, StoreLost
 from ._overlay import Writes
+from ._shortage import cannot_open, is_shortage
 
 MIN_MAP: Final = 1024 * 1024
 MAX_READERS: Final = 126
@@ -46,6 +47,8 @@ def problems_of(data: Path) -> list[str]:
     try:
         return verify(str(data), subdir=False)
     except Exception as error:  # hostile bytes may trip the verifier itself
+        if isinstance(error, OSError) and is_shortage(error.errno):
+            raise
         return [str(error) or type(error).__name__]
 
 
@@ -333,6 +336,8 @@ def _open_error(directory: Path, error: lmdb.Error) -> StoreFull | PathRefused |
             path=name,
             reason=str(error),
         )
+    if is_shortage(code):
+        return cannot_open(directory, code, os.strerror(code))
     return _damaged(name, error)
 
 

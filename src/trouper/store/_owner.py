@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakSet
 
 from ..errors import PathRefused, StoreOwned
+from ._shortage import is_shortage
 
 LOCK_FILE: Final = "owner.lock"
 _PID_TRIES: Final = 20
@@ -63,6 +64,8 @@ class Owner:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            if is_shortage(error.errno):
+                raise
             raise PathRefused(
                 f"cannot lock the store at {str(directory)!r}: {error.strerror}; the owner of a "
                 f"store needs to write in its directory",
@@ -77,6 +80,8 @@ class Owner:
             raise _owned(directory, pid) from None
         except OSError as error:
             os.close(fd)
+            if is_shortage(error.errno):
+                raise
             raise PathRefused(
                 f"cannot lock the store at {str(directory)!r}: {error.strerror}; this file system "
                 f"has no flock, put the store on a local disk",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..errors import FormatTooNew, PathRefused, StoreDamaged, WrongEngine
+from ._shortage import is_shortage
 
 FORMAT: Final = 1
 """Version of the store's layout. 1: six tables, frames of version 1."""
@@ -104,7 +105,11 @@ def read_identity(directory: Path) -> Identity | None:
         return None
     except PermissionError as error:
         raise _refused(directory, "no permission to read its files", "check their owner") from error
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except OSError as error:
+        if not isinstance(error, IsADirectoryError):
+            raise
+        raise damaged(directory, IDENTITY_FILE, "it is a directory") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise damaged(directory, IDENTITY_FILE, "it is not a store's identity file") from error
     check_format(directory, identity.format)
     return identity
@@ -153,6 +158,8 @@ def has_data(directory: Path, identity: Identity | None) -> bool:
     except FileNotFoundError:
         head = b""
     except OSError as error:
+        if is_shortage(error.errno):
+            raise
         raise _refused(
             directory,
             f"its data file cannot be read and written ({error.strerror})",
