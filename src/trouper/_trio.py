@@ -69,6 +69,11 @@ def call_hidden(
         return fn(*args)
 
 
+def is_hidden() -> bool:
+    """Tell whether this code is stepped with trio out of sight."""
+    return not hasattr(GLOBAL_RUN_CONTEXT, "runner")
+
+
 def is_hidden_error(error: BaseException) -> bool:
     """Tell whether this is what a trio primitive raises while trio is hidden."""
     if isinstance(error, AttributeError):  # trio's own code, where it does not guard the look-up

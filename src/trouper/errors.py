@@ -65,6 +65,15 @@ class TrouperError(Exception):
         TrouperError.__init__(error, message, **facts)
         return error
 
+    def again(self) -> Self:
+        """Return an equal error for one more waiter.
+
+        One instance raised in two tasks would collect the tracebacks of both.
+        """
+        error = type(self).revive(str(self), self.facts).with_traceback(self.__traceback__)
+        error.__cause__ = self.__cause__
+        return error
+
     @staticmethod
     def named(name: str) -> type[TrouperError] | None:
         """Return the registered error class of that journaled name, or None."""
@@ -265,9 +274,18 @@ class NoExecutor(GroupError):
 
 
 class EffectFailed(TrouperError):
-    """An effect raised an error of an unregistered type. ``type`` names it."""
+    """Code raised an error of an unregistered type: ``type`` names it, ``where`` its line."""
 
     type: str
+    where: str
+
+    @classmethod
+    def revive(cls, message: str, facts: dict[str, Any]) -> Self:
+        """Rebuild it, with a note for the traceback: the one of the first run is gone."""
+        error = super().revive(message, facts)
+        if where := facts.get("where"):
+            error.add_note(f"raised at {where}")
+        return error
 
 
 class OutcomeUnknown(TrouperError):

@@ -82,6 +82,25 @@ def test_a_wrong_activity_is_wrong_use(shop: Path, arguments: list[str], says: s
     assert "Traceback" not in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [([], "missing a required argument"), (["1", "2", "3"], "too many positional")],
+)
+def test_arguments_that_do_not_fit_are_wrong_use(
+    shop: Path, arguments: list[str], says: str
+) -> None:
+    done = run(shop, "shop:total", *arguments)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.replace("\u2502", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_job_names_the_line_that_raised(shop: Path) -> None:
+    done = run(shop, "shop:total", '{"a": 1}')
+    assert done.returncode == 1
+    assert "(raised at shop.py:7 in add)" in done.stderr
+
+
 def test_a_key_with_other_arguments_is_refused_in_one_line(shop: Path) -> None:
     run(shop, "shop:total", "4")
     other = run(shop, "shop:total", "5")

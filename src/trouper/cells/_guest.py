@@ -92,6 +92,7 @@ class Guest(Activity[[bytes], bytes]):
     kind: ClassVar[str] = "guest"
     parameters: ClassVar[tuple[type, ...]] = (bytes,)
     returns: ClassVar[type] = bytes
+    _signature = inspect.Signature([inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY)])
 
     def __init__(
         self,

@@ -34,6 +34,10 @@ def run(
     found = find_activity(activity)
     values = [_value(text) for text in args or []]
     try:
+        found.require_call(values, {})
+    except TypeError as error:
+        raise typer.BadParameter(str(error)) from None
+    try:
         result = trio.run(_run, found, values, store, key, cells)
     except KeyboardInterrupt:
         typer.echo(

@@ -91,6 +91,7 @@ def _line(error: BaseException) -> str:
         place = f"{error.filename}: " if error.filename is not None else ""
         return f"{place}{error.strerror.lower()}"
     text = " ".join(str(error).split()) or type(error).__name__
+    text += "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     cause = error.__cause__
     if cause is None or str(cause) in text:
         return text

@@ -147,7 +147,12 @@ async def test_values_and_errors_of_a_step_are_equal_on_the_first_run_and_on_rep
     kinds = [entry[0] for entry in first[1:4]]
     assert kinds == ["NoFunds", "EffectFailed", "ValueRefused"]
     assert first[1][2] == {"cents": 5}
-    assert first[2][2] == {"type": "builtins.LookupError", "text": "no such card"}
+    assert {**first[2][2], "where": ""} == {
+        "type": "builtins.LookupError",
+        "text": "no such card",
+        "where": "",
+    }
+    assert first[2][2]["where"].startswith("test_replay.py:")
 
 
 async def test_leaving_the_block_journals_no_cancelled(store: Store) -> None:

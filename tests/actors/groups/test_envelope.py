@@ -159,14 +159,14 @@ def test_a_membership_that_is_no_map_is_refused(member: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "path"), [([(1,)], "[0][0]"), ([1, {"k": {2}}], "[0][1]['k']"), ([2**64], "[0][0]")]
+    ("args", "path"), [([(1,)], "args[0]"), ([1, {"k": {2}}], "args[1]['k']"), ([2**64], "args[0]")]
 )
 def test_arguments_outside_the_profile_are_refused_with_their_place(
     args: list[Any], path: str
 ) -> None:
     with pytest.raises(ValueRefused) as caught:
         EffectEnvelope.make("effect", "n", args, {}, "s", "k")
-    assert caught.value.path.endswith(path)
+    assert caught.value.path == path
 
 
 def test_the_same_envelope_passes_whatever_the_order_of_keyword_arguments() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +103,33 @@ def test_an_error_of_another_type_comes_back_as_effect_failed() -> None:
     assert again.type == "builtins.KeyError"
     assert "KeyError" in str(again)
     assert "seven" in str(again)
+
+
+def test_an_error_of_another_type_keeps_the_line_that_raised_it() -> None:
+    nothing: dict[str, int] = {}
+    try:
+        nothing["no key"]  # here
+    except KeyError as error:
+        outcome = through(Failed(ErrorRecord.of(error)))
+    assert isinstance(outcome, Failed)
+    again = outcome.exception()
+    where = again.facts["where"]
+    lines = Path(__file__).read_text().splitlines()
+    assert where.endswith(" in test_an_error_of_another_type_keeps_the_line_that_raised_it")
+    assert where.startswith("test_outcome.py:")
+    assert lines[int(where.split(":")[1].split()[0]) - 1].endswith("# here")
+    assert f"raised at {where}" in "".join(traceback.format_exception(again))
+    assert "raised at" not in str(again)
+
+
+@pytest.mark.parametrize(("value", "place"), [({1}, "result"), ([[(1,)]], "result[0][0]")])
+def test_a_refused_result_is_named_as_the_caller_knows_it(value: Any, place: str) -> None:
+    outcome = through(Completed(value))
+    assert isinstance(outcome, Failed)
+    refused = outcome.exception()
+    assert isinstance(refused, ValueRefused)
+    assert refused.path == place
+    assert str(refused).startswith(f"value refused at {place}: ")
 
 
 def test_a_registered_type_that_this_program_lacks_comes_back_as_effect_failed() -> None:

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from ...errors import EmptyGroup
-from ..groups import Activity, Combinator, Disposition, Outcome, Won, encode_arguments
+from ..groups import (
+    Activity,
+    Combinator,
+    Disposition,
+    Outcome,
+    Won,
+    encode_arguments,
+    require_activity,
+)
 from ._call import Call, ChildCall, Step
 
 P = ParamSpec("P")
@@ -44,7 +52,7 @@ class Activation:
     """
 
     def __init__(
-        self, key: str, scope: str, position: Position, enter: Callable[[Call[Any]], None]
+        self, key: str, scope: str, position: Position, enter: Callable[[Call[Any]], bool]
     ) -> None:
         self.key = key
         self._log = logging.getLogger("trouper.activation")
@@ -58,9 +66,9 @@ class Activation:
         """The logger ``trouper.activation``; silent while a replay repeats what was logged."""
         return _SILENT if self._position.replaying else self._log
 
-    def enter(self, call: Call[Any]) -> None:
+    def enter(self, call: Call[Any]) -> bool:
         """Let the driver allow or refuse an await (`Stepping`)."""
-        self._enter(call)
+        return self._enter(call)
 
     def described(self) -> None:
         """Count a call that was handed out (`Stepping`)."""
@@ -75,7 +83,9 @@ class Activation:
 
         Raises:
             ValueRefused: an argument that the journal cannot carry, with its place.
+            TypeError: it is none of these, or does not take these arguments.
         """
+        require_activity(what).require_call(args, kwargs)
         arguments = encode_arguments(args, kwargs)
         return Call(self, Step(Combinator.ONE, (ChildCall(what.kind, what.name, arguments),)))
 
@@ -151,6 +161,8 @@ class Activation:
     def _group(
         self, combinator: Combinator, calls: tuple[Call[Any], ...], losers: str
     ) -> Call[Any]:
+        if losers not in tuple(Disposition):
+            raise ValueError(f"losers= takes one of {', '.join(Disposition)}, it got {losers!r}")
         disposition = Disposition(losers)
         if not calls and combinator in (Combinator.RACE, Combinator.ANY_OF):
             raise EmptyGroup(f"act.{combinator} of nothing would wait for ever; give it a step")

@@ -13,8 +13,10 @@ from ...errors import (
     CorruptRecord,
     FenceMoved,
     GroupError,
+    ReplayMismatch,
     ShuttingDown,
     TooLarge,
+    TrouperError,
     UnknownActivity,
 )
 from ...store import decode
@@ -87,7 +89,7 @@ class ActivationActor(SingleWriter[Command]):
         if self.outcome is not None:
             return self.outcome
         if self.stuck is not None:
-            raise self.stuck
+            raise self.stuck.again() if isinstance(self.stuck, TrouperError) else self.stuck
         raise ShuttingDown(
             f"the system closed while activation {self.key!r} was running; it resumes when the "
             "store is opened again",
@@ -125,7 +127,7 @@ class ActivationActor(SingleWriter[Command]):
         try:
             self._take(commands, turn)
             self._drive(turn)
-        except (UnknownActivity, GroupError) as error:
+        except (UnknownActivity, GroupError, CorruptRecord) as error:
             turn.stuck = error
         changed = turn.steps or turn.open or turn.close or turn.row != self.row or self._fresh
         if not changed:
@@ -186,6 +188,14 @@ class ActivationActor(SingleWriter[Command]):
         if not self._fresh:
             rows = [r for _, r in host.store.scan(TABLE, steps_prefix(self.row.scope), StepRow)]
         args, kwargs = decode(self.row.arguments, is_canonical=True)
+        try:
+            activity.require_call(args, kwargs)
+        except TypeError as error:
+            raise ReplayMismatch(
+                f"activation {self.key!r} was started with other arguments than the code now "
+                f"takes: {error}; restore the recorded code, or start under a new key",
+                field="arguments",
+            ) from error
         self._driver = Driver(
             activity.fn,  # type: ignore[attr-defined]
             self.key,

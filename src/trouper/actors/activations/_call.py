@@ -33,8 +33,8 @@ class Step:
 class Stepping(Protocol):
     """Who hands out calls: told when one is awaited."""
 
-    def enter(self, call: Call[Any]) -> None:
-        """Allow the await, or raise."""
+    def enter(self, call: Call[Any]) -> bool:
+        """Allow the await, or raise; False: let it yield, but do not count it."""
         ...
 
     def described(self) -> None:
@@ -58,8 +58,8 @@ class Call(Generic[R_co]):
         owner.described()
 
     def __await__(self) -> Generator[Any, Any, R_co]:
-        self._owner.enter(self)
-        self.use()
+        if self._owner.enter(self):
+            self.use()
         answer: R_co = yield self
         return answer
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
 
-from ..._trio import call_hidden, is_hidden_error
+from ..._trio import call_hidden, is_hidden, is_hidden_error
 from ...errors import ActivationError, HistoryLimit, NondeterministicAwait, ReplayMismatch
 from ..groups import Cancelled, Completed, ErrorRecord, Failed, Outcome
 from . import signals
@@ -69,6 +69,7 @@ class Driver:
         self._context = contextvars.copy_context()
         self._generators: list[AsyncGenerator[Any, Any]] = []
         self._leaving = 0
+        self._is_stepping = False
         self._position = Position(started_at)
         self._act = Activation(key, scope, self._position, self._enter)
         self._coro = fn(self._act, *args, **kwargs)
@@ -104,7 +105,9 @@ class Driver:
                 return self._raised(error)
             step = self._step_of(yielded)
             if step is None:
-                return self._refuse(self._foreign(type(yielded).__name__, None))
+                foreign = isinstance(yielded, Call)
+                what = "a step of another activation" if foreign else type(yielded).__name__
+                return self._refuse(self._foreign(what, None))
             if not step.children:
                 how, value = self._coro.send, []
                 continue
@@ -157,12 +160,26 @@ class Driver:
 
     def _run(self, how: Callable[[Any], Any], value: Any) -> Any:
         self._position.replaying = self._number < self._known
-        return self._context.run(call_hidden, how, value, firstiter=self._generators.append)
+        self._is_stepping = True
+        try:
+            return self._context.run(call_hidden, how, value, firstiter=self._generators.append)
+        finally:
+            self._is_stepping = False
 
-    def _enter(self, call: Call[Any]) -> None:
-        if self._leaving:
-            self._leaving += 1
-            raise signals.Leaving("the activation leaves memory")
+    def _enter(self, call: Call[Any]) -> bool:
+        if not self._is_stepping:
+            if is_hidden():
+                return False  # whoever steps the function that awaits it refuses it, by its line
+            raise ActivationError(
+                f"a step of {self._scope} was awaited outside of it; act belongs to its durable "
+                "function, which alone may await act.*"
+            )
+        if not self._leaving:
+            return True
+        if self._leaving > SWALLOW_LIMIT:
+            return False  # it swallows in a loop: let it yield, so that it can be frozen
+        self._leaving += 1
+        raise signals.Leaving("the activation leaves memory")
 
     def _returned(self, value: Any) -> Ended | Stuck:
         if self._cancelled:
@@ -178,7 +195,22 @@ class Driver:
 
     def _over(self, outcome: Outcome) -> Ended | Stuck:
         self._close_generators()
-        return Ended(outcome)
+        passed_over = self.history.steps.get(self._number)
+        if passed_over is None:
+            return Ended(outcome)
+        # The code of an earlier process took this step: a shorter one is another one.
+        where = f"step {self._number} of {self._scope}"
+        return Stuck(
+            ReplayMismatch(
+                f"{where}: the journal holds {passed_over.combinator} {passed_over.key!r}, the "
+                f"code now ends before it ({_end_of(outcome)}); restore the recorded code, or "
+                "start under a new key",
+                step=where,
+                field="step",
+                recorded=passed_over.key,
+                offered="",
+            )
+        )
 
     def _raised(self, error: Exception) -> Ended | Stuck:
         if isinstance(error, MemoryError):
@@ -258,6 +290,10 @@ class Driver:
             except BaseException:
                 continue
         self._generators.clear()
+
+
+def _end_of(outcome: Outcome) -> str:
+    return outcome.error.message[:200] if isinstance(outcome, Failed) else "it returns"
 
 
 _FROZEN: list[Any] = []

@@ -22,6 +22,7 @@ class Durable(Activity[P, R_co], Generic[P, R_co]):
     """A registered durable function."""
 
     kind: ClassVar[str] = "activation"
+    _given = 1  # act
 
     def __init__(
         self, fn: Callable[..., Coroutine[Any, Any, Any]], *, name: str | None = None

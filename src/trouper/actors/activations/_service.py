@@ -20,6 +20,7 @@ from ...errors import (
 )
 from ...store import decode
 from ...supervision import TreeNode
+from .._key import require_key
 from ..groups import (
     ActivityRegistry,
     EffectContext,
@@ -71,9 +72,14 @@ class Activations:
 
         Raises:
             ActivationMismatch: the key belongs to another activity, or to other arguments.
-            ValueRefused: an argument that the journal cannot carry.
+            ValueRefused: a key that is none, or an argument that the journal cannot carry.
+            TypeError: the activity does not take these arguments.
+            ShuttingDown: the system has closed.
         """
-        name = ActivationKey(key if key is not None else str(uuid.uuid4()))
+        key = str(uuid.uuid4()) if key is None else require_key(key, "an activation")
+        name = ActivationKey(key)
+        activity.require_call(args, {})
+        self._require_open(key)
         arguments = encode_arguments(args, {})
         if self.registry.find("activation", activity.name) is None:
             raise UnknownActivity(
@@ -86,6 +92,7 @@ class Activations:
 
     def status(self, key: str) -> str:
         """Return its state in one word; ``unknown`` when the journal does not hold it."""
+        self._require_open(key)
         actor = self._live.get(key)
         if actor is not None:
             return actor.phase
@@ -98,6 +105,7 @@ class Activations:
 
     def cancel(self, key: str) -> None:
         """Ask for the end; its own turn decides (ruling 2). Ended ones ignore it."""
+        self._require_open(key)
         actor = self._live.get(key)
         if actor is None:
             row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
@@ -254,6 +262,13 @@ class Activations:
     def _child_cancelled(self, envelope: EffectEnvelope) -> None:
         if envelope.kind == "activation":
             self.cancel(envelope.replay_key)
+
+    def _require_open(self, key: str) -> None:
+        if not self.host.store.is_open:
+            raise ShuttingDown(
+                f"the system of activation {key!r} has closed; open its store again to go on",
+                key=key,
+            )
 
     def _require_same(self, row: ActivationRow, key: str, activity: str, arguments: bytes) -> None:
         if row.key != key or row.activity != activity:

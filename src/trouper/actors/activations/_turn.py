@@ -95,7 +95,7 @@ def _require_head(tx: Tx, key: str, expected: int) -> None:
     if head != expected or (found is not None and found.key != key):
         raise FenceMoved(
             f"activation {key!r} is driven by somebody else (unit {head}, expected {expected}); "
-            "this driver stops",
+            "wait for it in the system that drives it, or here once that one has closed",
             key=key,
         )
 

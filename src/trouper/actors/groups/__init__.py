@@ -7,6 +7,7 @@ after a crash, reads the same order.
 
 from ._activity import Activity as Activity
 from ._activity import ActivityRegistry as ActivityRegistry
+from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
 from ._combinators import Combinator as Combinator
@@ -100,6 +101,7 @@ __all__ = (
     "encode_outcome",
     "no_executor",
     "open_host",
+    "require_activity",
     "require_same",
     "source_of",
     "verdict",

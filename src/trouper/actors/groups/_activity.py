@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from ...errors import NameTaken, TrouperError, durable_name
 from ._envelope import EffectEnvelope
@@ -11,6 +12,12 @@ from ._envelope import EffectEnvelope
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
+_ANYTHING = inspect.Signature(
+    [
+        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
 _IMPORTED: dict[tuple[str, str], list[Activity[..., Any]]] = {}
 
 
@@ -23,6 +30,8 @@ class Activity(Generic[P, R_co]):
 
     kind: ClassVar[str] = "activity"
     name: str
+    _given = 0  # leading arguments that the runtime passes
+    _signature: inspect.Signature | None = None
 
     def _adopt_name(self, fn: Any, name: str | None) -> None:
         if name is None:
@@ -44,12 +53,36 @@ class Activity(Generic[P, R_co]):
         """Describe one call. Raises `ValueRefused` for arguments that a journal cannot carry."""
         return EffectEnvelope.make(self.kind, self.name, list(args), kwargs, scope, key)
 
+    def require_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise TypeError, as the call itself would, for arguments that it does not take.
+
+        Found here it is the caller's mistake at the caller's line. Found when the code runs, it
+        would be journaled already.
+        """
+        if self._signature is None:
+            self._signature = self._signature_of_call()
+        try:
+            self._signature.bind(*(None,) * self._given, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.kind} {self.name}: {error}") from None
+
+    def _signature_of_call(self) -> inspect.Signature:
+        fn: Any = getattr(self, "fn", None)
+        return inspect.signature(fn) if fn is not None else _ANYTHING
+
     def source(self) -> object:
         """Return what it is made of: two of one name that differ in this are two things."""
         return source_of(getattr(self, "fn", None))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"
+
+
+def require_activity(what: object) -> Activity[..., Any]:
+    """Return what can be called from a journal, or raise TypeError for anything else."""
+    if not isinstance(what, Activity):
+        raise TypeError(f"act.call takes an @effect, a @durable function or a guest, not {what!r}")
+    return cast("Activity[..., Any]", what)
 
 
 class ActivityRegistry:

@@ -87,7 +87,7 @@ class GroupActor(SingleWriter[Arrival]):
             CorruptGroup: ranks and terminals do not match.
         """
         if self._damage is not None:
-            raise self._damage
+            raise self._damage.again()
         return self._ranks
 
     def settlement(self, rank: int) -> Settlement:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Typ
 import trio
 
 from ..._holds import run_in_thread
+from ...errors import NoExecutor, ReplayMismatch
 from ._activity import Activity
 from ._envelope import EffectEnvelope
 from ._outcome import timed_out
-from ._runner import EffectContext
+from ._runner import EffectContext, Stuck
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +35,7 @@ class Effect(Activity[P, R_co], Generic[P, R_co]):
         self.timeout = timeout
         self.is_async = inspect.iscoroutinefunction(fn)
         self.takes_context = _takes_context(fn)
+        self._given = int(self.takes_context)
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
         self._adopt_name(fn, name)
@@ -60,6 +62,17 @@ class EffectRunner:
         """Run the function; out of time means outcome unknown, never failure (ruling 7)."""
         effect = self._effect
         args, kwargs = self._envelope.call()
+        try:
+            effect.require_call(args, kwargs)
+        except TypeError as error:
+            # The code changed since the call was journaled: this deployment cannot run it.
+            raise Stuck(
+                ReplayMismatch(
+                    f"{ctx.key!r} was journaled with other arguments than the code now takes: "
+                    f"{error}; restore the recorded code, or start under a new key",
+                    field="arguments",
+                )
+            ) from error
         if effect.takes_context:
             args.insert(0, ctx)
         if effect.timeout is None:
@@ -74,7 +87,33 @@ class EffectRunner:
         fn = self._effect.fn
         if self._effect.is_async:
             return await fn(*args, **kwargs)
-        return await run_in_thread(partial(fn, *args, **kwargs), limiter=self._limiter)
+        call = _ThreadCall(partial(fn, *args, **kwargs))
+        try:
+            return await run_in_thread(call, limiter=self._limiter)
+        except RuntimeError as error:
+            if call.started:
+                raise
+            # It never ran, so there is nothing to settle: it goes on where there are threads.
+            raise Stuck(
+                NoExecutor(
+                    f"no thread could be started for {self._effect.name!r} ({error}); nothing of "
+                    "it ran - make room for threads, and open the system again"
+                )
+            ) from error
+
+
+class _ThreadCall:
+    """A call that says whether it began."""
+
+    __slots__ = ("_call", "started")
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self.started = False
+
+    def __call__(self) -> Any:
+        self.started = True
+        return self._call()
 
 
 def _takes_context(fn: Callable[..., Any]) -> bool:

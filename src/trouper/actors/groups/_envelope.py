@@ -142,7 +142,10 @@ def encode_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
         TooLarge: More than `MAX_ARGUMENTS` bytes.
     """
     both: list[Any] = [list(args), dict(kwargs)]
-    data = canonical(both)
+    try:
+        data = canonical(both)
+    except ValueRefused as refused:
+        raise at_place(refused, {"$[0]": "args", "$[1]": "kwargs"}) from None
     if len(data) > MAX_ARGUMENTS:
         raise TooLarge(
             f"arguments of {len(data)} bytes are larger than the {MAX_ARGUMENTS} bytes that one "
@@ -151,6 +154,17 @@ def encode_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
             limit=MAX_ARGUMENTS,
         )
     return data
+
+
+def at_place(refused: ValueRefused, places: Mapping[str, str]) -> ValueRefused:
+    """Return a refusal that says the place in the words of the caller, not of our encoding."""
+    for prefix, place in places.items():
+        if refused.path.startswith(prefix):
+            path = place + refused.path.removeprefix(prefix)
+            return ValueRefused(
+                f"value refused at {path}: {refused.reason}", path=path, reason=refused.reason
+            )
+    return refused
 
 
 def require_same(recorded: EffectEnvelope, offered: EffectEnvelope, where: str) -> None:

@@ -19,6 +19,7 @@ from ...errors import (
     durable_name,
 )
 from ...store import decode, encode
+from ._envelope import at_place
 
 MAX_TEXT = 4096
 
@@ -45,7 +46,7 @@ class ErrorRecord:
         return cls(
             EffectFailed.record_name,
             f"{type(error).__name__}: {text}",
-            {"type": durable_name(type(error)), "text": text},
+            {"type": durable_name(type(error)), "text": text, "where": _where(error)},
         )
 
     def revive(self) -> TrouperError:
@@ -62,6 +63,18 @@ def _innermost(error: BaseException) -> BaseException:
             return _innermost(cast("BaseException", only))
         case _:
             return error
+
+
+def _where(error: BaseException) -> str:
+    """Return the line that raised it: a traceback does not survive, and people need one line."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code, line = trace.tb_frame.f_code, trace.tb_lineno
+    where = f"{code.co_filename.rpartition('/')[2]}:{line} in {code.co_name}"
+    return where.encode("utf-8", "backslashreplace").decode()
 
 
 def _text(error: BaseException) -> str:
@@ -135,7 +148,9 @@ def encode_outcome(outcome: Outcome) -> bytes:
         case Completed(value):
             try:
                 return _bounded(encode(["completed", value]))
-            except (ValueRefused, TooLarge) as refused:
+            except ValueRefused as refused:
+                return encode_outcome(Failed(ErrorRecord.of(at_place(refused, {"$[1]": "result"}))))
+            except TooLarge as refused:
                 return encode_outcome(Failed(ErrorRecord.of(refused)))
         case Failed() as failed:
             error, unknown = failed.error, failed.unknown

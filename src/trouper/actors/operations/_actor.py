@@ -72,7 +72,7 @@ class OperationActor(SingleWriter[Command]):
         self._live = 0  # token of the attempt that runs here; 0 when none does
         self.key = row.key
         self.row = row
-        self.failure: Exception | None = None  # why the last claim was refused
+        self.failure: FenceMoved | None = None  # why the last claim was refused
 
     @property
     def live(self) -> bool:

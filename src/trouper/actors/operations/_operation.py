@@ -10,6 +10,7 @@ import trio
 
 from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown
 from ...store import Tx, fingerprint
+from .._key import require_key
 from ..groups import Completed, EffectHost, Failed, decode_outcome
 from ._actor import Claim, Observe, OperationActor
 from ._lattice import Observation, OperationState, OperationStatus
@@ -104,7 +105,9 @@ class Operation:
             return self._answer()
         seen = reversed(self.record.observations)
         why = next((o.note for o in seen if o.status is OperationStatus.UNKNOWN), "it was stopped")
-        raise actor.failure or self._unknown(f"its last attempt lost the answer ({why})")
+        if actor.failure is not None:
+            raise actor.failure.again()
+        raise self._unknown(f"its last attempt lost the answer ({why})")
 
     def _answer(self) -> Any:
         outcome = decode_outcome(self._actor.record.result)
@@ -136,8 +139,9 @@ class Operations:
 
         Raises:
             OperationMismatch: the key belongs to another request.
-            ValueRefused: a request that the journal cannot carry.
+            ValueRefused: a key that is none, or a request that the journal cannot carry.
         """
+        require_key(key, "an operation")
         asked = fingerprint("request/1", request)
         actor = self._actors.get(key)
         if actor is None:
