@@ -22,8 +22,6 @@ HEAD = """\
 
 <!-- Rendered by `make guarantees` from guarantees.toml and the tests; do not edit. -->
 
-What holds about actors, one sentence a line, each beside the tests that prove it.
-*Not yet* marks what is planned and not there.
 """
 
 
@@ -52,6 +50,12 @@ class Proof:
     mark: str
     file: str
     test: str
+
+
+def intro(text: str) -> str:
+    """Read the prose at the head of guarantees.toml."""
+    about: str = tomllib.loads(text)["about"]
+    return about
 
 
 def sections(text: str) -> list[Section]:
@@ -115,9 +119,9 @@ def unproved(found: list[Section], by_id: dict[str, list[Proof]]) -> list[str]:
     return [line.id for s in found for line in s.lines if not by_id[line.id] and not line.later]
 
 
-def render(found: list[Section], by_id: dict[str, list[Proof]]) -> str:
+def render(about: str, found: list[Section], by_id: dict[str, list[Proof]]) -> str:
     """Return the page."""
-    parts = [HEAD]
+    parts = [HEAD + about]
     for section in found:
         parts.append(
             f"## {section.name}\n\n{section.about}\n\n| what holds | proved by |\n|---|---|"
@@ -138,9 +142,10 @@ def _sentence(test: str) -> str:
 
 def main() -> int:
     """Write the page; say what keeps it from being complete."""
-    found = sections(SOURCE.read_text())
+    text = SOURCE.read_text()
+    found = sections(text)
     by_id, problems = proved(found, list(proofs(ROOT / "tests")))
-    PAGE.write_text(render(found, by_id))
+    PAGE.write_text(render(intro(text), found, by_id))
     problems += [f"no test proves: {missing}" for missing in unproved(found, by_id)]
     print("\n".join(problems) or f"{PAGE.relative_to(ROOT)}: {len(by_id)} lines")
     return 1 if problems else 0

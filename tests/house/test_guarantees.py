@@ -50,7 +50,7 @@ def test_every_line_that_holds_has_a_test(found: list[object], marks: list[objec
 
 
 def test_the_page_is_what_the_tests_say(found: list[object], marks: list[object]) -> None:
-    page = g.render(found, g.proved(found, marks)[0])
+    page = g.render(g.intro(g.SOURCE.read_text()), found, g.proved(found, marks)[0])
     assert g.PAGE.read_text() == page, "run `make guarantees`, and commit docs/guarantees.md"
 
 
@@ -74,4 +74,4 @@ def test_the_checks_see_an_unknown_mark_an_ambiguous_one_and_a_line_without_a_te
     assert "several" in problems[1]
     assert g.unproved(small, by_id) == []
     assert g.unproved(small, {"A: one": [], "A: two": []}) == ["A: one"]  # two is for later
-    assert "| Two. | *not yet* |" in g.render(small, by_id)
+    assert "| Two. | *not yet* |" in g.render("", small, by_id)
