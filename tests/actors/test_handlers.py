@@ -79,6 +79,7 @@ def test_a_wrong_arity_is_named() -> None:
             def add(self) -> None: ...
 
 
+@pytest.mark.proves("Misuse: @handles of something that is no class")
 def test_handles_takes_a_class() -> None:
     with pytest.raises(TypeError, match="takes the class of a message"):
         handles(Add(1))  # type: ignore[call-overload]

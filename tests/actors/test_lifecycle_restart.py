@@ -122,6 +122,7 @@ async def test_a_kill_during_back_off_is_final(cast: Any, autojump_clock: MockCl
         assert ref.incarnation == 1
 
 
+@pytest.mark.proves("Dispatch: every await in a lifecycle job")
 async def test_a_kill_while_a_restart_is_blocked_in_started_does_not_resurrect(
     cast: Any, autojump_clock: MockClock
 ) -> None:

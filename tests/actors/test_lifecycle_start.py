@@ -95,6 +95,7 @@ async def test_an_actor_stopped_while_it_starts_is_a_stopped_one(cast: Any) -> N
         await refs[0].stopped()
 
 
+@pytest.mark.proves("Misuse: a name used twice")
 async def test_names_are_unique_among_siblings_and_have_no_marks(cast: Any) -> None:
     async with open_system("s") as system:
         await system.spawn(cast.Extra, name="one")
@@ -105,6 +106,8 @@ async def test_names_are_unique_among_siblings_and_have_no_marks(cast: Any) -> N
                 await system.spawn(cast.Extra, name=name)
 
 
+@pytest.mark.proves("Misuse: senseless options")
+@pytest.mark.proves("Misuse: what is no actor")
 async def test_senseless_options_are_refused(cast: Any) -> None:
     async with open_system("s") as system:
         for options in ({"mailbox": 0}, {"shutdown": -1}, {"restart": "always"}):

@@ -74,6 +74,7 @@ async def test_kill_cuts_the_turn_and_the_hook_still_runs(cast: Any) -> None:
 
 
 @pytest.mark.proves("Stop kinds: kill")
+@pytest.mark.proves("Dispatch: a stop has a synchronous half")
 async def test_kill_of_a_queued_actor_runs_none_of_it(cast: Any) -> None:
     ran: list[int] = []
 
@@ -158,6 +159,7 @@ async def test_an_error_in_the_cleanup_of_a_cut_turn_is_logged_not_supervised(
     assert "in cleanup" in caplog.text
 
 
+@pytest.mark.proves("Dispatch: a stop has a synchronous half")
 async def test_an_idle_actor_without_hook_stops_at_once_and_needs_no_worker(cast: Any) -> None:
     async with open_system("s") as system:
         started = system.statistics().dispatcher.started
@@ -170,6 +172,7 @@ async def test_an_idle_actor_without_hook_stops_at_once_and_needs_no_worker(cast
         assert system.statistics().dispatcher.started == started
 
 
+@pytest.mark.proves("Dispatch: every await in a lifecycle job")
 async def test_a_kill_during_the_stopping_hook_changes_nothing(
     cast: Any, autojump_clock: MockClock
 ) -> None:

@@ -33,6 +33,7 @@ async def test_one_sender_is_served_in_order_whatever_way_it_sends(cast: Any) ->
 
 
 @pytest.mark.proves("Sending: a message type the target does not handle")
+@pytest.mark.proves("Ask: unknown type")
 async def test_an_unknown_message_is_refused_where_it_is_sent(cast: Any) -> None:
     async with open_system("s") as system:
         ref: Any = await system.spawn(cast.Extra, name="extra")

@@ -113,6 +113,7 @@ async def test_statistics_and_tree_show_what_lives(cast: Any) -> None:
 
 @pytest.mark.parametrize("options", [{"shutdown": -1}, {"ask_safety": -1}, {"mailbox": 0}])
 @pytest.mark.proves("Mailboxes: bounded by default")
+@pytest.mark.proves("Misuse: senseless options")
 async def test_a_senseless_limit_is_refused_at_the_block(options: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         async with Block(run_system("s", **options)):

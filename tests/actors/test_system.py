@@ -180,6 +180,7 @@ def test_an_interrupt_in_a_handler_is_never_restarted_and_ends_the_block(direct:
     assert [label for label, _ in ended] == ["counted", "first"]
 
 
+@pytest.mark.proves("Dispatch: runtime frames are protected")
 def test_a_busy_plain_handler_can_be_interrupted() -> None:
     from tests.actors.conftest import Plain, Player
 
@@ -201,6 +202,7 @@ def test_a_busy_plain_handler_can_be_interrupted() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.proves("Dispatch: runtime frames are protected")
 def test_an_interrupt_between_two_runtime_bytecodes_waits_for_the_body() -> None:
     from tests.actors.conftest import Go, Player, boom
 
@@ -338,6 +340,7 @@ async def test_a_leaked_nursery_fails_the_system_with_a_named_error(cast: Any) -
             await wait_all_tasks_blocked()
 
 
+@pytest.mark.proves("Dispatch: a worker never raises into the system")
 async def test_a_bug_of_the_runtime_fails_the_system_and_everything_still_stops(
     cast: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +360,7 @@ async def test_a_bug_of_the_runtime_fails_the_system_and_everything_still_stops(
     assert cast.labels() == ["b", "a"]
 
 
+@pytest.mark.proves("Dispatch: only the runtime cancels a worker")
 async def test_cancelling_the_pool_does_not_reach_a_handler(
     cast: Any, autojump_clock: MockClock
 ) -> None:

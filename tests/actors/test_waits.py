@@ -149,6 +149,7 @@ async def test_a_child_that_asks_the_parent_that_waits_for_its_end_is_refused(
         assert trio.current_time() - start < 2  # refused, not cut by a budget
 
 
+@pytest.mark.proves("Dispatch: hooks are charged")
 async def test_a_hook_that_asks_who_waits_for_it_is_refused(
     cast: Any, autojump_clock: MockClock
 ) -> None:

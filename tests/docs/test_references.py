@@ -14,6 +14,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # Decisions tell of their day, and modules may have moved since.
 OF_TODAY = [p for p in DOCUMENTS if p.name == "README.md" or p.parent == ROOT / "docs"]
 
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MODULE = re.compile(r"`([\w./-]+\.(?:py|toml|txt))`")
 
@@ -22,11 +23,23 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def anchors(text: str) -> set[str]:
+    """The places inside a document that a link can name, as GitHub makes them."""
+    return {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in HEADING.findall(text)}
+
+
 def broken_links(text: str, folder: Path) -> Iterator[str]:
     for target in LINK.findall(text):
-        file = target.partition("#")[0]
-        if file and "://" not in file and not (folder / file).exists():
+        file, _, anchor = target.partition("#")
+        if "://" in file:
+            continue
+        path = folder / file
+        if not path.exists():
             yield target
+        elif anchor and path.suffix in ("", ".md"):
+            there = path.read_text() if file else text
+            if anchor not in anchors(there):
+                yield target
 
 
 def unknown_modules(text: str) -> Iterator[str]:
@@ -46,5 +59,8 @@ def test_named_modules_exist(path: Path) -> None:
 
 
 def test_the_checks_see_what_is_gone() -> None:
-    assert list(broken_links("[a](gone.md) [b](README.md#x) [c](https://x.y)", ROOT)) == ["gone.md"]
+    fine = "# A b\n[a](README.md#an-actor) [b](https://x.y) [c](#a-b)"
+    assert list(broken_links(fine, ROOT)) == []
+    text = f"{fine} [d](gone.md) [e](README.md#x) [f](#g)"
+    assert list(broken_links(text, ROOT)) == ["gone.md", "README.md#x", "#g"]
     assert list(unknown_modules("`store/_gone.py` `store/__init__.py`")) == ["store/_gone.py"]

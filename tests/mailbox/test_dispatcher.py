@@ -255,6 +255,7 @@ async def test_a_blocked_job_does_not_hold_up_the_queue(stage: Any) -> None:
     gate.set()
 
 
+@pytest.mark.proves("Dispatch: a worker never raises into the system")
 async def test_a_worker_that_dies_hands_the_queue_over_and_frees_its_mailbox(
     open_stage: Any,
 ) -> None:

@@ -163,6 +163,7 @@ async def test_a_scope_leaked_by_a_broken_off_generator_is_seen_too(stage: Any) 
         await generators[0].aclose()
 
 
+@pytest.mark.proves("Dispatch: a handler may open a nursery")
 async def test_a_handler_may_open_a_nursery_and_is_cut_with_it(stage: Any) -> None:
     box, seen = stage.box(), []
 
