@@ -24,6 +24,7 @@ LAZY = (
     "hypothesis",
     "pytest",
     "trio.testing",
+    "trio_asyncio",
     "restate",
     "temporalio",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, cast, final
 
 from .._holds import run_in_thread
@@ -86,3 +86,17 @@ class Context(Generic[M]):
         Cancelling it waits for the thread: a thread cannot be cut.
         """
         return await run_in_thread(fn, *args, limiter=self._ref.system.threads)
+
+    async def aio(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], /, *args: *Ts) -> T:
+        """Call an asyncio function and wait for its result, in the system's own asyncio loop.
+
+        What it raises comes out as itself. Being cancelled cancels the asyncio task. The loop lives
+        until every actor has stopped, so a client that was opened in `Actor.started` can be closed
+        in `Actor.stopping`. Asyncio code may `tell` plainly, and ask with
+        ``await trio_asyncio.trio_as_aio(ref.ask)(message)``.
+
+        Raises:
+            ModuleNotFoundError: The ``asyncio`` extra is not installed.
+            RuntimeError: The asyncio side cancelled the call itself.
+        """
+        return await self._ref.system.asyncio.call(self._ref, fn, args)

@@ -17,6 +17,7 @@ from ..errors import ActorStopped, NameTaken, ShuttingDown, StartFailed
 from ..mailbox import RUNNING, STOPPING, Dispatcher, Job
 from ..supervision import Exit, Restart, Strategy, check_restart
 from ._asks import AskNet
+from ._asyncio import AsyncioHost
 from ._context import Context
 from ._dead_letters import DeadLetters
 from ._lifecycle import StopKind, finish, run_started, stop_children
@@ -54,6 +55,7 @@ class Runtime:
         self.dead_letters = DeadLetters()
         self.waits = WaitGraph()
         self.asks = AskNet(nursery, ask_safety)
+        self.asyncio = AsyncioHost(nursery, self.fail)
         self.threads = trio.CapacityLimiter(40)
         self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1)
         self.root.state = RUNNING

@@ -276,6 +276,7 @@ class ActorSystem:
                 for ref in runtime.walk():
                     shut(ref, "kill")
         runtime.asks.close()
+        runtime.asyncio.close()
         closed = False
         while not closed:
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -84,6 +84,8 @@ class Dispatcher:
         self.credit = CREDIT  # sends and direct asks until the next checkpoint
         self.late = 0  # answers that came when their ask was over
         self._started = 0
+        # Where tasks of another loop say for whose turn they wait; None until there is such a loop.
+        self.foreign: ContextVar[Any] | None = None
         # Which worker a task descends from never changes; bounded, since it keeps tasks alive.
         self._ancestry: dict[Task, Worker | None] = {}
         self._gone: trio.Event | None = None
@@ -195,9 +197,13 @@ class Dispatcher:
         except KeyError:
             worker = self._find_worker(task)
         if worker is None:
-            return None
+            return None if self.foreign is None else self._foreign_mailbox(task, self.foreign)
         running = worker.running
         return running.box if isinstance(running, Job) else running
+
+    def _foreign_mailbox(self, task: Task, call_of: ContextVar[Any]) -> Mailbox | None:
+        call = task.context.get(call_of)
+        return None if call is None else call.box
 
     def _find_worker(self, asking: Task) -> Worker | None:
         task: Task | None = asking
