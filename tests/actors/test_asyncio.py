@@ -17,7 +17,6 @@ from trouper.errors import ActorCrashed, AskCycle
 from trouper.supervision import Exit
 
 bridge: Any = pytest.importorskip("trio_asyncio")
-proves = pytest.mark.proves("Interop: trio-asyncio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Bridge(Actor[Aio]):
         return await ctx.aio(message.fn, *message.args)
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_an_actor_runs_asyncio_code() -> None:
     async def work(n: int) -> tuple[int, bool]:
         await asyncio.sleep(0)
@@ -46,7 +45,7 @@ async def test_an_actor_runs_asyncio_code() -> None:
         assert await ref.ask(Aio(work, (6,))) == (7, True)
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_a_failure_of_asyncio_code_crosses_as_itself(cast: Any) -> None:
     async def fail() -> None:
         await asyncio.sleep(0)
@@ -63,7 +62,7 @@ async def test_a_failure_of_asyncio_code_crosses_as_itself(cast: Any) -> None:
         assert str(await ref.ask(cast.Ask(catch))) == "not in asyncio either"
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_it_crashes_the_actor_that_lets_it_out() -> None:
     async def fail() -> None:
         raise LookupError("mine")
@@ -75,7 +74,7 @@ async def test_it_crashes_the_actor_that_lets_it_out() -> None:
         assert isinstance(caught.value.__cause__, LookupError)
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_asyncio_code_tells_and_asks(cast: Any) -> None:
     async with open_system("s") as system:
         other = await system.spawn(cast.Player, "other")
@@ -93,7 +92,7 @@ async def test_asyncio_code_tells_and_asks(cast: Any) -> None:
         await told.wait()
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_a_failure_of_an_actor_crosses_into_asyncio_as_itself(cast: Any) -> None:
     async with open_system("s") as system:
         other = await system.spawn(cast.Player, restart="permanent")
@@ -145,7 +144,7 @@ async def test_an_asyncio_task_that_outlives_its_call_waits_for_itself_only() ->
         assert await ref.ask(Aio(result)) == "late"
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_cutting_the_turn_cancels_the_asyncio_task() -> None:
     entered, cut = trio.Event(), trio.Event()
 
@@ -220,7 +219,7 @@ class Client(Actor[Aio]):
         self.log.append("closed")
 
 
-@proves
+@pytest.mark.proves("Interop: trio-asyncio")
 async def test_what_is_opened_in_started_lives_across_turns_until_stopping() -> None:
     log: list[str] = []
     async with open_system("s") as system:
