@@ -76,14 +76,34 @@ def proofs(folder: Path) -> Iterator[Proof]:
 
 
 def proofs_in(source: str, file: str) -> Iterator[Proof]:
-    """Yield the proofs of one module."""
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.proves":
-                for argument in mark.args:
-                    yield Proof(ast.literal_eval(argument), file, node.name)
+    """Yield the proofs of one module. A mark may stand at the test, or be named beforehand."""
+    tree = ast.parse(source)
+    named: dict[str, list[str]] = {}
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                named[name] = marks_in(value, {})
+            case _:
+                pass
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            marks = [mark for one in node.decorator_list for mark in marks_in(one, named)]
+            if node.name.startswith("test_"):
+                marks += named.get("pytestmark", [])
+            yield from (Proof(mark, file, node.name) for mark in marks)
+
+
+def marks_in(node: ast.expr, named: dict[str, list[str]]) -> list[str]:
+    """Return what one decorator, or the value of one name, says is proved."""
+    match node:
+        case ast.Name(id=name):
+            return named.get(name, [])
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [mark for part in parts for mark in marks_in(part, named)]
+        case ast.Call() if ast.unparse(node.func) == "pytest.mark.proves":
+            return [ast.literal_eval(argument) for argument in node.args]
+        case _:
+            return []
 
 
 def plain(text: str) -> str:

@@ -54,6 +54,16 @@ def test_the_page_is_what_the_tests_say(found: list[object], marks: list[object]
     assert g.PAGE.read_text() == page, "run `make guarantees`, and commit docs/guarantees.md"
 
 
+def test_a_mark_may_stand_at_the_test_or_be_named_beforehand() -> None:
+    source = (
+        "proves = pytest.mark.proves('one')\npytestmark = [pytest.mark.proves('all')]\n"
+        "@proves\n@pytest.mark.slow\ndef test_x(): ...\n"
+        "@pytest.mark.proves('two')\nclass Machine: ...\n"
+    )
+    found = [(proof.test, proof.mark) for proof in g.proofs_in(source, "t.py")]
+    assert found == [("test_x", "one"), ("test_x", "all"), ("Machine", "two")]
+
+
 def test_ids_are_unique_and_name_their_section(found: list[object]) -> None:
     ids = [line.id for section in g.sections(g.SOURCE.read_text()) for line in section.lines]
     assert len(ids) == len(set(map(g.plain, ids)))
