@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,26 @@ async def provider(request: bytes) -> bytes:
 def test_the_durable_name_is_the_stem_of_the_file_unless_given() -> None:
     assert guest("some/where/count.wasm").name == "count"
     assert guest(Path("count.wasm"), name="words").name == "words"
+
+
+def test_a_module_in_a_bytearray_is_one_in_bytes() -> None:
+    module = bytearray(b"\0asm")  # the type that wasmtime.wat2wasm returns
+    assert guest(module, name="g").source() == guest(b"\0asm", name="g").source()
+
+
+@pytest.mark.parametrize("value", [1.5, 65536.0, float("nan"), float("inf"), True, "1", 0])
+@pytest.mark.parametrize("limits", [GuestLimits, AdmissionLimits])
+def test_a_limit_is_a_whole_number_before_it_reaches_a_cell(limits: Any, value: Any) -> None:
+    for field in dataclasses.fields(limits):
+        if field.type == "int":
+            with pytest.raises(ValueError, match=rf"{field.name} must be a positive whole number"):
+                limits(**{field.name: value})
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "1", False])
+def test_a_limit_in_seconds_is_a_finite_number(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="compile_seconds must be a positive number"):
+        AdmissionLimits(compile_seconds=seconds)
 
 
 def test_a_module_in_bytes_needs_a_name() -> None:

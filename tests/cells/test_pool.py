@@ -755,3 +755,18 @@ def test_an_interrupt_while_the_pool_closes_is_raised_once_it_is_closed(kit: Any
     assert [type(error) for error in raised.value.exceptions] == [KeyboardInterrupt]
     assert errors == [ShuttingDown]
     assert (pool.statistics().leased, pool.statistics().quarantined) == (0, 0)
+
+
+@pytest.mark.parametrize("data", [None, "text", 5, [1]])
+async def test_data_that_is_no_bytes_is_refused_before_it_costs_a_cell(data: Any) -> None:
+    described = guest(b"\0asm", name="never read")
+    async with CellPool(1) as pool:
+        with pytest.raises(TypeError, match=f"takes bytes, not {type(data).__name__}"):
+            await pool.run(described, data)
+        assert pool.tree().details["runs"] == 0
+
+
+@pytest.mark.parametrize("n", [0, 257, 1.5, True, "2"])
+def test_a_pool_has_a_whole_number_of_cells(n: Any) -> None:
+    with pytest.raises(ValueError, match="a pool has 1 to 256 cells"):
+        CellPool(n)

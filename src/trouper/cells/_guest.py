@@ -166,7 +166,7 @@ class Guest(Activity[[bytes], bytes]):
 
 
 def guest(
-    source: str | os.PathLike[str] | bytes,
+    source: str | os.PathLike[str] | bytes | bytearray,
     *,
     export: str = "run",
     imports: Mapping[str, Provider] | None = None,
@@ -193,6 +193,8 @@ def guest(
         TypeError: A provider is not a function of one or two arguments.
         ValueError: A name or a limit is outside its range, or a module in bytes has no name.
     """
+    if isinstance(source, bytearray):  # what wasmtime.wat2wasm gives
+        source = bytes(source)
     if name is None:
         if isinstance(source, bytes):
             raise ValueError("a guest given as bytes needs name=: it is how a journal knows it")

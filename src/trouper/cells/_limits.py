@@ -7,6 +7,7 @@ it. Nothing is clamped: a limit outside its own range is refused where it is wri
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import inf
 from typing import Any, Final
 
 PAGE: Final = 65536
@@ -20,9 +21,12 @@ instruction runs before fuel and epoch are looked at again (about a second for a
 def _require_positive(limits: Any) -> None:
     for field in fields(limits):
         value = getattr(limits, field.name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        # A fraction would come to light in the engine, and cost the cell that met it.
+        known = int if field.type == "int" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, known) or not 0 < value < inf:
+            kind = "whole number" if known is int else "number"
             raise ValueError(
-                f"{type(limits).__name__}.{field.name} must be a positive number, not {value!r}"
+                f"{type(limits).__name__}.{field.name} must be a positive {kind}, not {value!r}"
             )
 
 

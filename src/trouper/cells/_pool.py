@@ -60,7 +60,7 @@ class CellPool:
         memory: int = 64 << 20,
         admission: AdmissionLimits | None = None,
     ) -> None:
-        if not 1 <= n <= MAX_CELLS:
+        if type(n) is not int or not 1 <= n <= MAX_CELLS:
             raise ValueError(f"a pool has 1 to {MAX_CELLS} cells, not {n!r}")
         if queue < 0:
             raise ValueError(f"queue must be 0 or more, not {queue!r}")
@@ -169,6 +169,7 @@ class CellPool:
             BaseException: What a provider raised, as itself.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        _require_bytes(guest, data)
         if len(data) > guest.limits.staged_bytes:
             raise GuestRefused(
                 f"guest {guest.name!r}: the input has {len(data)} bytes, more than "
@@ -345,3 +346,10 @@ def _load(n: int, memory: int) -> tuple[Compiler, list[Runtime]]:
     from ._wasm import Compiler, Runtime
 
     return Compiler(memory), [Runtime(memory) for _ in range(n)]
+
+
+def _require_bytes(guest: Guest, data: object) -> None:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"guest {guest.name!r} takes bytes, not {type(data).__name__}; encode it first"
+        )

@@ -9,10 +9,12 @@ from typing import Any
 import outcome
 import pytest
 import trio
+import trio.testing
 
 from trouper import Activation, durable, effect, open_system
 from trouper.actors import inspect
-from trouper.errors import StoreLost, TooLarge
+from trouper.actors.activations._rows import steps_prefix
+from trouper.errors import CorruptRecord, StoreLost, TooLarge
 from trouper.store import MemoryStore, Submission, Unit
 
 
@@ -168,3 +170,33 @@ async def test_what_is_too_large_for_a_row_settles_as_a_failure_or_is_refused_at
     async with open_system("t", effects=[large], activities=[asks_for_much]) as system:
         said = await system.run(asks_for_much, key="k")
     assert [text.split()[1] for text in said] == ["result", "result", "of"]
+
+
+async def test_a_corrupt_step_parks_its_activation_and_no_other(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Damaged(LosesAt):
+        """A store in which the steps of one activation do not match their checksums."""
+
+        def scan(self, table: str, prefix: bytes, kind: Any) -> Any:
+            if prefix == steps_prefix("damaged#0"):
+                raise CorruptRecord("its checksum does not match", table=table, key="")
+            return self._store.scan(table, prefix, kind)
+
+    @durable(name="waits")
+    async def waits(act: Activation, seconds: float) -> str:
+        await act.sleep(seconds)
+        return "done"
+
+    store = MemoryStore()
+    async with open_system("t", store=store, activities=[waits], shutdown=0) as system:
+        for key in ("damaged", "sound"):
+            system.start(waits, 5, key=key)
+        await trio.sleep(1)
+    damaged: Any = Damaged(store, 1_000_000, landed=True)
+    async with open_system("t", store=damaged, activities=[waits]) as system:
+        with pytest.raises(CorruptRecord, match="checksum"):
+            await system.run(waits, 5, key="damaged")
+        assert await system.run(waits, 5, key="sound") == "done"
+    async with open_system("t", store=store, activities=[waits]) as system:
+        assert await system.run(waits, 5, key="damaged") == "done"

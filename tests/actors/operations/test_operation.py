@@ -17,6 +17,7 @@ from trouper.errors import (
     OperationMismatch,
     OutcomeUnknown,
     Reject,
+    ShuttingDown,
 )
 from trouper.store import LmdbStore, MemoryStore, Store
 
@@ -181,3 +182,47 @@ async def test_a_key_belongs_to_one_request(store: Store) -> None:
     async with operations(store) as ops:
         with pytest.raises(OperationMismatch):
             await ops.open("k", {"cents": 6})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ExceptionGroup("nursery", [OSError("reset")]),
+        ExceptionGroup("nursery", [ValueError("no"), ExceptionGroup("in", [OSError("reset")])]),
+    ],
+)
+async def test_an_answer_lost_inside_a_nursery_is_lost(store: Store, error: Exception) -> None:
+    async def loses(key: str) -> int:
+        raise error
+
+    async with operations(store) as ops:
+        operation = await ops.open("k", 1)
+        with pytest.raises(OutcomeUnknown, match="lost the answer"):
+            await operation.run(loses)
+        assert operation.status is OperationStatus.UNKNOWN
+
+
+async def test_a_result_that_no_journal_carries_is_a_failure_also_in_the_status(
+    store: Store,
+) -> None:
+    async def gives(key: str) -> object:
+        return {1}
+
+    async with operations(store) as ops:
+        operation = await ops.open("k", 1)
+        with pytest.raises(OperationFailed, match="value refused at result"):
+            await operation.run(gives)
+        assert operation.status is OperationStatus.FAILED
+
+
+async def test_an_operation_of_a_closed_system_says_so_instead_of_waiting(store: Store) -> None:
+    attempts = Attempts()
+    async with operations(store, shutdown=0) as ops:
+        fresh = await ops.open("fresh", 1)
+        done = await ops.open("done", 1)
+        attempts.gate.set()
+        assert await done.run(attempts.held, 1) == 1
+    with trio.fail_after(5), pytest.raises(ShuttingDown, match="'fresh' has closed"):
+        await fresh.run(attempts.held, 1)
+    assert await done.run(attempts.held, 2) == 1  # what is known needs no system
+    assert attempts.keys == ["done"]

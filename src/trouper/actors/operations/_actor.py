@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import trio
 
@@ -23,6 +23,7 @@ from ..groups import (
     ErrorRecord,
     Failed,
     Outcome,
+    decode_outcome,
     encode_outcome,
 )
 from ._lattice import Observation, OperationState, OperationStatus, settle
@@ -78,6 +79,11 @@ class OperationActor(SingleWriter[Command]):
     def live(self) -> bool:
         """Tell whether an attempt runs, or is being claimed."""
         return bool(self._live) or self.pending
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the system that it lives in takes work."""
+        return self._host.store.is_open
 
     @property
     def record(self) -> OperationState:
@@ -148,11 +154,13 @@ class OperationActor(SingleWriter[Command]):
         if outcome is None:  # the system closes: whoever comes next takes the claim over
             self._announce()
             return
+        encoded = encode_outcome(outcome)
+        outcome = decode_outcome(encoded)  # a value that no journal carries is a failure now
         status = OperationStatus.COMPLETED
         if isinstance(outcome, Failed):
             status = OperationStatus.UNKNOWN if outcome.unknown else OperationStatus.FAILED
         note = outcome.error.message if isinstance(outcome, Failed) else ""
-        encoded = encode_outcome(outcome) if status.terminal else b""
+        encoded = encoded if status.terminal else b""
         self.post(Observe(token, Observation(token, status, encoded, note[:200])))
 
     def _announce(self) -> None:
@@ -178,8 +186,18 @@ class Attempt:
                 running: Awaitable[Any] = claim.fn(self._key, *claim.args)
                 return Completed(await running)
             return Completed(await run_in_thread(claim.fn, self._key, *claim.args))
-        except (*LOST_ANSWER, *claim.unknown) as lost:
-            return Failed(ErrorRecord.of(lost), unknown=True)
+        except Exception as error:
+            if not _has_lost(error, (*LOST_ANSWER, *claim.unknown)):
+                raise
+            return Failed(ErrorRecord.of(error), unknown=True)
+
+
+def _has_lost(error: BaseException, lost: tuple[type[Exception], ...]) -> bool:
+    """Tell whether an error says that an answer was lost, also from inside a nursery."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return any(_has_lost(inner, lost) for inner in group.exceptions)
+    return isinstance(error, lost)
 
 
 def _merge(

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown
+from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown, ShuttingDown
 from ...store import Tx, fingerprint
 from .._key import require_key
 from ..groups import Completed, EffectHost, Failed, decode_outcome
@@ -97,6 +97,12 @@ class Operation:
     async def _run(self, claim: Claim) -> Any:
         await trio.lowlevel.checkpoint()
         actor = self._actor
+        if not self.status.terminal and not actor.is_open:
+            raise ShuttingDown(
+                f"the system of operation {self.key!r} has closed; open its store again, and the "
+                "operation from there",
+                key=self.key,
+            )
         if not self.status.terminal and not actor.live:
             actor.post(claim)
         while actor.live and not self.status.terminal:
