@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 import trio
 
-from trouper.mailbox import CLOSED, STOPPED, Ask, Control, Dispatcher, Mailbox, Table, run_control
+from trouper.mailbox import (
+    CLOSED,
+    REJECT,
+    STOPPED,
+    Ask,
+    Control,
+    Dispatcher,
+    Intake,
+    Mailbox,
+    Table,
+    run_control,
+)
 from trouper.supervision import unwrap
 
 
@@ -18,14 +29,20 @@ class Box(Mailbox):
 
     __slots__ = ("failures", "killed", "label", "not_had", "seen")
 
-    def __init__(self, dispatcher: Dispatcher, label: str = "box", capacity: int = 1024) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        label: str = "box",
+        capacity: int = 1024,
+        intake: Intake = REJECT,
+    ) -> None:
         table: Table = {
             int: (False, False, Box.plain),
             float: (True, False, Box.awaited),
             type(lambda: None): (True, True, Box.call),
             Control: (True, False, run_control),
         }
-        super().__init__(dispatcher, table, capacity)
+        super().__init__(dispatcher, table, capacity, intake)
         self.label = label
         self.seen: list[Any] = []
         self.failures: list[tuple[Any, BaseException]] = []
@@ -84,8 +101,8 @@ class Stage:
         self.boxes: list[Box] = []
         self.dispatcher: Dispatcher
 
-    def box(self, label: str = "box", capacity: int = 1024) -> Box:
-        self.boxes.append(Box(self.dispatcher, label, capacity))
+    def box(self, label: str = "box", capacity: int = 1024, intake: Intake = REJECT) -> Box:
+        self.boxes.append(Box(self.dispatcher, label, capacity, intake))
         return self.boxes[-1]
 
 

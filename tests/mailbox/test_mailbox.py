@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from trouper.errors import ActorStopped, MailboxFull, NotHandled
-from trouper.mailbox import Ask
+from trouper.mailbox import Ask, Intake
 
 
 @pytest.mark.proves("Sending: tell is synchronous")
@@ -116,7 +116,7 @@ async def test_a_cancelled_waiting_send_is_not_put_in(stage: Any) -> None:
 
 
 async def test_an_ask_waits_for_room_and_is_forgotten_when_it_gives_up(stage: Any) -> None:
-    box = stage.box(capacity=1)
+    box = stage.box(capacity=1, intake=Intake("wait"))
     gate = trio.Event()
 
     async def hold(_: Any) -> None:

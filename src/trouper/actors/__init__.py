@@ -6,6 +6,7 @@ stand `groups` (durable effect groups), `operations` (idempotency-keyed records)
 """
 
 from ..mailbox import MailboxStatistics as MailboxStatistics
+from ..mailbox import Overflow as Overflow
 from ._actor import Actor as Actor
 from ._context import Context as Context
 from ._dead_letters import DeadLetter as DeadLetter
@@ -39,6 +40,7 @@ __all__ = (
     "EffectContext",
     "MailboxStatistics",
     "Operation",
+    "Overflow",
     "Ref",
     "Request",
     "Service",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, cast, final
 
 from .._holds import run_in_thread
-from ..mailbox import STARTING
+from ..mailbox import STARTING, Overflow, Priority
 from ..supervision import Restart, Strategy
 from ._messages import M, N
 
@@ -67,10 +67,25 @@ class Context(Generic[M]):
         restart: Restart = "never",
         strategy: Strategy | None = None,
         shutdown: float | None = None,
+        overflow: Overflow | None = None,
+        priority: Priority | None = None,
+        redeliver: int = 0,
     ) -> Ref[N]:
         """Start a child of this actor; see `ActorSystem.spawn`."""
         runtime = self._ref.system
-        ref = runtime.place(self._ref, make, args, name, mailbox, restart, strategy, shutdown)
+        ref = runtime.place(
+            self._ref,
+            make,
+            args,
+            name,
+            mailbox,
+            restart,
+            strategy,
+            shutdown,
+            overflow,
+            priority,
+            redeliver,
+        )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
         else:

@@ -21,7 +21,7 @@ from trio.lowlevel import (
 )
 
 from ..errors import ActorCrashed, ActorStopped
-from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Mailbox, Table, wait_in
+from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Intake, Mailbox, Table, wait_in
 from ..supervision import Exit, History, Restart, Strategy
 from ._accounting import turn_failed, turn_killed
 from ._dead_letters import DeadLetter
@@ -39,6 +39,7 @@ class SpawnOptions:
     restart: Restart
     strategy: Strategy
     shutdown: float
+    redeliver: int
 
 
 class Life:
@@ -108,8 +109,9 @@ class LocalRef(Mailbox, Ref[Any]):
         options: SpawnOptions,
         table: Table,
         capacity: int,
+        intake: Intake,
     ) -> None:
-        super().__init__(system.dispatcher, table, capacity)
+        super().__init__(system.dispatcher, table, capacity, intake)
         self.system = system
         self.parent = parent
         self.label = label  # its key among the children; a number when it was not named

@@ -9,6 +9,7 @@ from typing import Any
 
 from trio.lowlevel import enable_ki_protection
 
+from ..mailbox import Overflow
 from ..store import LmdbStore, MemoryStore, Store
 from ..supervision import Strategy
 from ._durable import DurableSide, RunnerKind
@@ -28,6 +29,7 @@ def open_system(
     shutdown: float = 5.0,
     ask_safety: float = 30.0,
     mailbox: int = 1024,
+    overflow: Overflow = "reject",
     seed: int | None = None,
     history_limit: int = HISTORY_LIMIT,
 ) -> AbstractAsyncContextManager[ActorSystem]:
@@ -53,6 +55,7 @@ def open_system(
             again for its hook.
         ask_safety: Seconds after which a pending ask ends with `AskUnknown`.
         mailbox: Messages an actor may have waiting, unless its spawn says otherwise.
+        overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
         history_limit: Steps that one activation may take.
 
@@ -72,6 +75,7 @@ def open_system(
             shutdown=shutdown,
             ask_safety=ask_safety,
             mailbox=mailbox,
+            overflow=overflow,
             seed=seed,
         )
     )

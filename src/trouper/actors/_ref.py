@@ -39,7 +39,8 @@ class Ref(Generic[M_contra]):
         To a stopped actor it becomes a dead letter.
 
         Raises:
-            MailboxFull: There is no room; `send` waits for it.
+            MailboxFull: There is no room, and the mailbox's rule is *reject* or *wait*. A tell
+                never waits; `send` does.
             NotHandled: The actor has no handler for this type.
         """
         raise NotImplementedError
@@ -67,6 +68,7 @@ class Ref(Generic[M_contra]):
             ActorCrashed: It failed while it handled this request; the cause is attached.
             AskCycle: Waiting would wait for the asker itself; ``path`` names the way round.
             AskUnknown: The safety net ended it. Outcome unknown.
+            MailboxFull: There is no room, and the mailbox's rule is not *wait*.
             NotHandled: The actor has no handler for this type.
             Reject: The handler refused, definitely.
         """

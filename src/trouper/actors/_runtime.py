@@ -14,7 +14,17 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from ..errors import ActorStopped, NameTaken, ShuttingDown, StartFailed
-from ..mailbox import RUNNING, STOPPING, Dispatcher, Job
+from ..mailbox import (
+    REJECT,
+    RUNNING,
+    STOPPING,
+    Dispatcher,
+    Intake,
+    Job,
+    Overflow,
+    Priority,
+    make_intake,
+)
 from ..supervision import Exit, Restart, Strategy, check_restart
 from ._asks import AskNet
 from ._asyncio import AsyncioHost
@@ -42,6 +52,7 @@ class Runtime:
         shutdown: float,
         ask_safety: float,
         mailbox: int,
+        overflow: Overflow,
         seed: int | None,
     ) -> None:
         self.name = name
@@ -49,7 +60,8 @@ class Runtime:
         self.failure: BaseException | None = None
         self.closing = False
         self.capacity = mailbox
-        self.options = SpawnOptions("never", strategy, shutdown)
+        self.intake = REJECT if overflow == "reject" else Intake(overflow)
+        self.options = SpawnOptions("never", strategy, shutdown, 0)
         self.random = random.Random(seed)
         self.dispatcher = Dispatcher(nursery, self.fail)
         self.dead_letters = DeadLetters()
@@ -57,7 +69,7 @@ class Runtime:
         self.asks = AskNet(nursery, ask_safety)
         self.asyncio = AsyncioHost(nursery, self.fail)
         self.threads = trio.CapacityLimiter(40)
-        self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1)
+        self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1, REJECT)
         self.root.state = RUNNING
         self.root.need_life()
 
@@ -78,15 +90,20 @@ class Runtime:
         restart: Restart,
         strategy: Strategy | None,
         shutdown: float | None,
+        overflow: Overflow | None,
+        priority: Priority | None,
+        redeliver: int,
     ) -> LocalRef:
         """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
         if self.closing or parent.state >= STOPPING:
             raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
-        options, capacity = self.options, self.capacity
-        if restart != "never" or strategy is not None or shutdown is not None:
-            options = self._options(restart, strategy, shutdown)
+        options, capacity, intake = self.options, self.capacity, self.intake
+        if restart != "never" or strategy is not None or shutdown is not None or redeliver:
+            options = self._options(restart, strategy, shutdown, redeliver)
         if mailbox is not None:
             capacity = check_capacity(mailbox)
+        if overflow is not None or priority is not None:
+            intake = make_intake(overflow or intake.overflow, priority)
         life = parent.need_life()
         label: str | int
         if name is None:
@@ -98,7 +115,7 @@ class Runtime:
             behaviour = target.__behaviour__
         except Exception as exc:
             raise _start_failed(parent, make, exc) from exc
-        ref = LocalRef(self, parent, label, make, args, options, behaviour.table, capacity)
+        ref = LocalRef(self, parent, label, make, args, options, behaviour.table, capacity, intake)
         life.children[label] = ref
         ref.target = target
         if behaviour.wants_context:
@@ -111,6 +128,7 @@ class Runtime:
     async def bring_up(self, ref: LocalRef) -> None:
         """Run the hook of a placed actor in the caller's task: its cancellation, its error."""
         try:
+            ref.hold_up()
             await run_started(ref)
             ref.resume()
         except BaseException as exc:
@@ -132,13 +150,17 @@ class Runtime:
             done.set()
 
     def _options(
-        self, restart: Restart, strategy: Strategy | None, shutdown: float | None
+        self, restart: Restart, strategy: Strategy | None, shutdown: float | None, redeliver: int
     ) -> SpawnOptions:
         check_restart(restart)
+        check_redeliver(redeliver, restart)
         if shutdown is None:
             shutdown = self.options.shutdown
         return SpawnOptions(
-            restart, strategy or self.options.strategy, check_seconds("shutdown", shutdown)
+            restart,
+            strategy or self.options.strategy,
+            check_seconds("shutdown", shutdown),
+            redeliver,
         )
 
     def walk(self) -> Iterator[LocalRef]:
@@ -163,6 +185,18 @@ def check_capacity(mailbox: int) -> int:
     if mailbox < 1:
         raise ValueError(f"mailbox must be 1 message or more, not {mailbox}")
     return mailbox
+
+
+def check_redeliver(redeliver: int, restart: Restart) -> None:
+    """Refuse a number of redeliveries that is none, or that could never happen.
+
+    Raises:
+        ValueError: It is negative, or asked for without a restart.
+    """
+    if redeliver < 0:
+        raise ValueError(f"redeliver must be 0 or more, not {redeliver}")
+    if redeliver and restart == "never":
+        raise ValueError(f"redeliver={redeliver} needs an actor that restarts; give it restart=")
 
 
 def check_seconds(what: str, seconds: float) -> float:

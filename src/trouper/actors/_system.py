@@ -24,7 +24,15 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from .. import _trio
 from ..errors import ScopeLeak, ShuttingDown, WrongTask
-from ..mailbox import STARTING, Dispatcher, DispatcherStatistics, Job
+from ..mailbox import (
+    STARTING,
+    Dispatcher,
+    DispatcherStatistics,
+    Job,
+    Overflow,
+    Priority,
+    check_overflow,
+)
 from ..supervision import Exit, Restart, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
@@ -112,6 +120,9 @@ class ActorSystem:
         restart: Restart = "never",
         strategy: Strategy | None = None,
         shutdown: float | None = None,
+        overflow: Overflow | None = None,
+        priority: Priority | None = None,
+        redeliver: int = 0,
     ) -> Ref[N]:
         """Start an actor and return its ref once its ``started`` hook has returned.
 
@@ -125,6 +136,14 @@ class ActorSystem:
             strategy: How it supervises its own children.
             shutdown: Seconds for drain and running turn when it stops, and again for its
                 ``stopping`` hook; the system's ``shutdown`` by default.
+            overflow: What a full mailbox does with a message; the system's ``overflow`` by default.
+                *reject*: `tell` and `ask` raise `MailboxFull`, `send` waits for room. *wait*:
+                `ask` waits as well; `tell`, which cannot, raises. *drop_oldest*, *drop_newest*:
+                there is always room; what is dropped is a dead letter, and an asker is told.
+            priority: Called with each message; lower values are served first, equal ones in order
+                of arrival. The bound stays.
+            redeliver: How often a message is delivered again when the actor crashed while it
+                handled it; then it is a dead letter, and its asker is told. Needs ``restart``.
 
         Raises:
             StartFailed: The constructor or the hook raised; the cause is attached. The name is
@@ -133,7 +152,19 @@ class ActorSystem:
             ShuttingDown: The system is stopping.
         """
         runtime = self._runtime
-        ref = runtime.place(runtime.root, make, args, name, mailbox, restart, strategy, shutdown)
+        ref = runtime.place(
+            runtime.root,
+            make,
+            args,
+            name,
+            mailbox,
+            restart,
+            strategy,
+            shutdown,
+            overflow,
+            priority,
+            redeliver,
+        )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
         else:
@@ -327,6 +358,7 @@ async def run_system(
     shutdown: float = 5.0,
     ask_safety: float = 30.0,
     mailbox: int = 1024,
+    overflow: Overflow = "reject",
     seed: int | None = None,
 ) -> AsyncGenerator[ActorSystem]:
     """Run a system around the body; the inside of `open_system`."""
@@ -334,6 +366,7 @@ async def run_system(
     check_seconds("shutdown", shutdown)
     check_seconds("ask_safety", ask_safety)
     check_capacity(mailbox)
+    check_overflow(overflow)
     error: BaseException | None = None
     runtime: Runtime | None = None
     try:
@@ -347,6 +380,7 @@ async def run_system(
                 shutdown=shutdown,
                 ask_safety=ask_safety,
                 mailbox=mailbox,
+                overflow=overflow,
                 seed=seed,
             )
             system = ActorSystem(runtime, durable, services)

@@ -10,6 +10,12 @@ from ._control import Control as Control
 from ._control import run_control as run_control
 from ._dispatcher import Dispatcher as Dispatcher
 from ._dispatcher import ReadyQueue as ReadyQueue
+from ._intake import REJECT as REJECT
+from ._intake import Intake as Intake
+from ._intake import Overflow as Overflow
+from ._intake import Priority as Priority
+from ._intake import check_overflow as check_overflow
+from ._intake import make_intake as make_intake
 from ._jobs import Job as Job
 from ._jobs import Stepper as Stepper
 from ._mailbox import Mailbox as Mailbox
@@ -32,6 +38,7 @@ __all__ = (
     "CONTROL_BURST",
     "DRAINING",
     "FAILED",
+    "REJECT",
     "RUNNING",
     "STARTING",
     "STATE_NAMES",
@@ -42,12 +49,17 @@ __all__ = (
     "Dispatcher",
     "DispatcherStatistics",
     "Handler",
+    "Intake",
     "Job",
     "Mailbox",
     "MailboxStatistics",
+    "Overflow",
+    "Priority",
     "ReadyQueue",
     "Stepper",
     "Table",
+    "check_overflow",
+    "make_intake",
     "run_control",
     "wait_in",
 )

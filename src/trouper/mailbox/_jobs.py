@@ -33,6 +33,9 @@ class Job:
         self.doomed: Any = None
         self.box: Mailbox | None = None  # whose hook it runs just now: waits in it are that one's
 
+    def hold_up(self) -> None:
+        """Hold nobody up: a job has no mail."""
+
 
 class Stepper:
     """Base of things that a worker plainly calls: one call of `step` is one pass.

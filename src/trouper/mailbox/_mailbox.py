@@ -7,8 +7,8 @@ Invariants:
   False ``queued`` means: open, idle and empty. That is also what makes a direct ask legal.
 * ``accepts`` is what senders may put in: the handler table while open, `CLOSED` otherwise. One
   lookup therefore refuses unknown types and stopped targets alike.
-* ``senders`` is only ever non-empty while the queue is full. The worker moves the oldest parked
-  entry in as it takes one out, so a tell cannot overtake a parked send.
+* ``senders`` is only ever non-empty while the queue is full (`_room`).
+* ``room`` is the length of the queue from which on putting goes the slow way (`_intake`).
 * Only the worker whose pass runs takes entries out; only the loop thread touches any of it.
 """
 
@@ -18,20 +18,14 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import outcome
-from trio.lowlevel import (
-    Abort,
-    RaiseCancelT,
-    Task,
-    current_task,
-    enable_ki_protection,
-    reschedule,
-    wait_task_rescheduled,
-)
+from trio.lowlevel import Task, enable_ki_protection, reschedule
 
-from ..errors import ActorStopped, MailboxFull, NotHandled
+from ..errors import ActorStopped, NotHandled
+from ._age import Age, age_of, hold_up
 from ._ask import Ask
 from ._control import Control
+from ._intake import REJECT, Intake, full, take_in
+from ._room import forget, park, send_away, wait_in_line
 from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
 from ._statistics import MailboxStatistics
 from ._table import CLOSED, Handler, Table
@@ -49,6 +43,7 @@ class Mailbox:
 
     __slots__ = (
         "accepts",
+        "age",
         "capacity",
         "context",
         "control",
@@ -56,9 +51,11 @@ class Mailbox:
         "doomed",
         "dropped",
         "high_water",
+        "intake",
         "processed",
         "queue",
         "queued",
+        "room",
         "scope",
         "senders",
         "state",
@@ -68,10 +65,14 @@ class Mailbox:
         "worker",
     )
 
-    def __init__(self, dispatcher: Dispatcher, table: Table, capacity: int) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, table: Table, capacity: int, intake: Intake = REJECT
+    ) -> None:
         self.dispatcher = dispatcher
         self.table = self.accepts = table
         self.capacity = capacity
+        self.intake = intake
+        self.room = capacity if intake is REJECT else intake.room(capacity)
         self.state = STARTING
         self.queued = True
         self.target: Any = None  # first argument of every handler
@@ -86,6 +87,7 @@ class Mailbox:
         self.processed = 0
         self.dropped = 0
         self.high_water = 0
+        self.age: Age | None = None  # of the oldest message; see `_age`
 
     # --- what a subclass decides ------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class Mailbox:
         """Put a message in and return at once.
 
         Raises:
-            MailboxFull: There is no room.
+            MailboxFull: There is no room, and the rule is not to drop. A tell never waits.
             NotHandled: The receiver has no handler for this type.
         """
         if message.__class__ not in self.accepts and not self._admits(message):
@@ -122,8 +124,9 @@ class Mailbox:
         if q is None:
             spare = self.dispatcher.spare
             q = self.queue = spare.pop() if spare else deque()
-        elif len(q) >= self.capacity:
-            self._overflow()
+        elif len(q) >= self.room:
+            self._take_in(q, message)
+            return
         q.append(message)
         if not self.queued:
             self.queued = True
@@ -147,11 +150,12 @@ class Mailbox:
         q = self.queue
         d = self.dispatcher
         if q is None:
-            q = self._new_queue()
-        elif len(q) >= self.capacity:
+            self._new_queue().append(message)
+        elif len(q) < self.room:
+            q.append(message)
+        elif not take_in(self, q, message):
             await self.wait_for_room(message)
             return
-        q.append(message)
         if not self.queued:
             self.queued = True
             d.ready.append(self)
@@ -162,21 +166,27 @@ class Mailbox:
             await d.pay()
 
     def put_ask(self, ask: Ask) -> None:
-        """Queue a request whose type was checked; on a full mailbox it waits its turn to enter."""
+        """Queue a request whose type was checked; on a full mailbox it waits, if that is the rule.
+
+        Raises:
+            MailboxFull: There is no room, and the rule is *reject*.
+        """
         q = self.queue
         if q is None:
-            q = self._new_queue()
-        elif len(q) >= self.capacity:
-            self._park(ask, ask)
+            self._new_queue().append(ask)
+        elif len(q) < self.room:
+            q.append(ask)
+        elif not take_in(self, q, ask):
+            if self.intake.overflow == "reject":
+                self._overflow()
+            park(self, ask, ask)
             return
-        q.append(ask)
         if not self.queued:
             self.list_now()
 
     def forget_ask(self, ask: Ask) -> None:
         """Drop a request that its asker abandoned before it found room."""
-        if self.senders is not None and self.senders.pop(ask, None) and not self.senders:
-            self.senders = None
+        forget(self, ask)
 
     @enable_ki_protection
     def post(self, message: Any) -> None:
@@ -236,47 +246,17 @@ class Mailbox:
 
     def _overflow(self) -> None:
         self.dropped += 1
-        raise MailboxFull(
-            f"{self.path} is full ({self.capacity} messages); await send() to wait for room, "
-            "or give it a larger mailbox=",
-            target=self.path,
-            capacity=self.capacity,
-        )
+        raise full(self)
 
-    # --- waiting for room -------------------------------------------------------------------------
+    def _take_in(self, q: deque[Any], message: Any) -> None:
+        if not take_in(self, q, message):
+            self._overflow()
+        if not self.queued:
+            self.list_now()
 
     async def wait_for_room(self, message: Any) -> None:
-        """Park until the worker has moved this message in; the slow half of `send`."""
-        task = current_task()
-        self._park(task, message)
-
-        def abort(_: RaiseCancelT) -> Abort:
-            assert self.senders is not None
-            del self.senders[task]
-            if not self.senders:
-                self.senders = None
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)
-
-    def _park(self, key: Any, entry: Any) -> None:
-        if self.senders is None:
-            self.senders = OrderedDict()
-        self.senders[key] = entry
-
-    def move_in(self) -> None:
-        """Let the oldest parked entries in, as far as there is room."""
-        senders, q = self.senders, self.queue
-        assert q is not None
-        while senders and len(q) < self.capacity:
-            key, entry = senders.popitem(last=False)
-            if key is not entry:
-                q.append(entry)
-                reschedule(key)  # in one step with the move: never both delivered and cancelled
-            elif not entry.done:
-                q.append(entry)
-        if not senders:
-            self.senders = None
+        """Stand in line until the worker has moved this message in; the slow half of `send`."""
+        await wait_in_line(self, message)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -295,6 +275,11 @@ class Mailbox:
             self.list_now()
         else:
             self.queued = False
+            self.queue = None
+
+    def hold_up(self) -> None:
+        """Note that no turn begins for a while: from now on the age of the mail counts."""
+        hold_up(self)
 
     def refuse_more(self) -> None:
         """Take nothing more, but handle what is queued."""
@@ -338,13 +323,10 @@ class Mailbox:
                 yield entry
 
     def _refuse_senders(self) -> None:
-        senders, self.senders = self.senders, None
-        for key, entry in (senders or {}).items():
-            error = ActorStopped(f"{self.path} stopped before there was room", target=self.path)
-            if key is entry:
-                entry.fail(error)
-            else:
-                reschedule(key, outcome.Error(error))
+        if self.senders is not None:
+            send_away(
+                self, ActorStopped(f"{self.path} stopped before there was room", target=self.path)
+            )
 
     def doom(self, why: Any) -> None:
         """Cut the running turn. Legal at every moment; without a running turn it does nothing.
@@ -387,8 +369,10 @@ class Mailbox:
             depth=depth,
             high_water=max(self.high_water, depth),
             capacity=self.capacity,
+            overflow=self.intake.overflow,
             processed=self.processed,
             dropped=self.dropped,
+            oldest_age=age_of(self),
             waiting_senders=len(self.senders or ()),
             state=STATE_NAMES[self.state],
         )

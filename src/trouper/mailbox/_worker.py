@@ -26,8 +26,10 @@ from trio.lowlevel import (
 
 from .._trio import cancel_status_of
 from ..errors import ScopeLeak
+from ._age import note_depth, note_turns
 from ._ask import Ask
 from ._jobs import Job
+from ._room import move_in
 from ._states import DRAINING, JOB, STEPPER
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Drive:
         assert running is not None
         worker.owner = False
         running.scope = worker.scope
+        running.hold_up()
         worker.task.name = running.path
         if running.doomed is not None:  # killed before it blocked: delivered at this yield
             worker.burn()
@@ -197,7 +200,7 @@ class Worker:
                         n -= 1
                         e = q.popleft()
                         if senders:
-                            a.move_in()
+                            move_in(a)
                         kind = e.__class__
                         if kind is Ask:
                             if e.done:
@@ -219,9 +222,10 @@ class Worker:
                             if a.doomed is not None:
                                 break  # also when the handler swallowed its cancellation
                             senders = a.senders
+                            if len(q) < 2 or len(q) > a.high_water:
+                                note_depth(a, q)
                             if not n:
-                                a.processed += turns
-                                n, e = turns, None
+                                n, e = note_turns(a, q, turns), None
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
                         a.turn_killed(e, None)

@@ -1,0 +1,80 @@
+"""Those who wait for room in a full mailbox: senders in their tasks, and requests.
+
+They stand in one line, oldest first. The worker moves the oldest entry in as it takes one out of
+the queue, so that a tell cannot overtake a send that waits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import outcome
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+
+from ._ask import Ask
+from ._intake import depth_of, insert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._mailbox import Mailbox
+
+
+def park(box: Mailbox, key: Task | Ask, entry: Any) -> None:
+    """Put an entry at the end of the line; its key is the task that waits, or the request."""
+    if box.senders is None:
+        box.senders = OrderedDict()
+    box.senders[key] = entry
+
+
+def forget(box: Mailbox, key: Task | Ask) -> None:
+    """Take an entry out of the line, if it still stands there."""
+    if box.senders is not None:
+        box.senders.pop(key, None)
+        if not box.senders:
+            box.senders = None
+
+
+async def wait_in_line(box: Mailbox, message: Any) -> None:
+    """Stand in the line until the worker has moved this message in."""
+    task = current_task()
+    park(box, task, message)
+
+    def abort(_: RaiseCancelT) -> Abort:
+        forget(box, task)
+        return Abort.SUCCEEDED
+
+    await wait_task_rescheduled(abort)
+
+
+def move_in(box: Mailbox) -> None:
+    """Let the oldest entries in, as far as there is room."""
+    senders, q = box.senders, box.queue
+    assert q is not None
+    room = box.capacity - depth_of(q)
+    while senders and room > 0:
+        key, entry = senders.popitem(last=False)
+        if key is not entry:
+            insert(box, q, entry)
+            reschedule(key)  # in one step with the move: never both delivered and cancelled
+        elif not entry.done:
+            insert(box, q, entry)
+        else:
+            continue
+        room -= 1
+    if not senders:
+        box.senders = None
+
+
+def send_away(
+    box: Mailbox, error: BaseException, concerned: Callable[[Any], bool] | None = None
+) -> None:
+    """End the waiting of all in the line, or of those whose key is ``concerned``."""
+    for key, entry in list((box.senders or {}).items()):
+        if concerned is None or concerned(key):
+            forget(box, key)
+            if key is entry:
+                entry.fail(error)
+            else:
+                reschedule(key, outcome.Error(error))
