@@ -71,6 +71,7 @@ def crash(ref: LocalRef, error: BaseException) -> None:
         life.crash = error
     if ref.state == RUNNING:
         ref.state = FAILED
+        ref.hold_up()
         ref.dispatcher.run_job(Job(f"{ref.path}!supervise", supervise, ref, error))
         return
     if ref.state == DRAINING:

@@ -73,19 +73,8 @@ class Context(Generic[M]):
     ) -> Ref[N]:
         """Start a child of this actor; see `ActorSystem.spawn`."""
         runtime = self._ref.system
-        ref = runtime.place(
-            self._ref,
-            make,
-            args,
-            name,
-            mailbox,
-            restart,
-            strategy,
-            shutdown,
-            overflow,
-            priority,
-            redeliver,
-        )
+        mail = overflow, priority, redeliver
+        ref = runtime.place(self._ref, make, args, name, mailbox, restart, strategy, shutdown, mail)
         if ref.state == STARTING:
             await runtime.bring_up(ref)
         else:

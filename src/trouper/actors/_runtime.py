@@ -23,6 +23,7 @@ from ..mailbox import (
     Job,
     Overflow,
     Priority,
+    check_overflow,
     make_intake,
 )
 from ..supervision import Exit, Restart, Strategy, check_restart
@@ -90,14 +91,13 @@ class Runtime:
         restart: Restart,
         strategy: Strategy | None,
         shutdown: float | None,
-        overflow: Overflow | None,
-        priority: Priority | None,
-        redeliver: int,
+        mail: tuple[Overflow | None, Priority | None, int],
     ) -> LocalRef:
         """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
         if self.closing or parent.state >= STOPPING:
             raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
         options, capacity, intake = self.options, self.capacity, self.intake
+        overflow, priority, redeliver = mail
         if restart != "never" or strategy is not None or shutdown is not None or redeliver:
             options = self._options(restart, strategy, shutdown, redeliver)
         if mailbox is not None:
@@ -176,12 +176,13 @@ class Runtime:
         await stop_children(self.root, kind, why)
 
 
-def check_capacity(mailbox: int) -> int:
-    """Refuse a capacity that is none.
+def check_capacity(mailbox: int, overflow: Overflow = "reject") -> int:
+    """Refuse a capacity that is none, and a rule that is none.
 
     Raises:
-        ValueError: It is not a whole number above 0.
+        ValueError: It is not a whole number above 0, or there is no such rule.
     """
+    check_overflow(overflow)
     if mailbox < 1:
         raise ValueError(f"mailbox must be 1 message or more, not {mailbox}")
     return mailbox

@@ -24,15 +24,7 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from .. import _trio
 from ..errors import ScopeLeak, ShuttingDown, WrongTask
-from ..mailbox import (
-    STARTING,
-    Dispatcher,
-    DispatcherStatistics,
-    Job,
-    Overflow,
-    Priority,
-    check_overflow,
-)
+from ..mailbox import STARTING, Dispatcher, DispatcherStatistics, Job, Overflow, Priority
 from ..supervision import Exit, Restart, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
@@ -136,14 +128,13 @@ class ActorSystem:
             strategy: How it supervises its own children.
             shutdown: Seconds for drain and running turn when it stops, and again for its
                 ``stopping`` hook; the system's ``shutdown`` by default.
-            overflow: What a full mailbox does with a message; the system's ``overflow`` by default.
-                *reject*: `tell` and `ask` raise `MailboxFull`, `send` waits for room. *wait*:
-                `ask` waits as well; `tell`, which cannot, raises. *drop_oldest*, *drop_newest*:
-                there is always room; what is dropped is a dead letter, and an asker is told.
-            priority: Called with each message; lower values are served first, equal ones in order
-                of arrival. The bound stays.
-            redeliver: How often a message is delivered again when the actor crashed while it
-                handled it; then it is a dead letter, and its asker is told. Needs ``restart``.
+            overflow: What a full mailbox does; the system's ``overflow`` by default. *reject*:
+                `tell` and `ask` raise `MailboxFull`, `send` waits. *wait*: `ask` waits too; `tell`
+                cannot, and raises. *drop_oldest*, *drop_newest* make room; a dropped message is a
+                dead letter, and its asker is told.
+            priority: Called with each message: lower values are served first, equal ones in order.
+            redeliver: How often a message that the actor crashed on is delivered again, before it
+                is a dead letter and its asker is told. Needs ``restart``.
 
         Raises:
             StartFailed: The constructor or the hook raised; the cause is attached. The name is
@@ -152,18 +143,9 @@ class ActorSystem:
             ShuttingDown: The system is stopping.
         """
         runtime = self._runtime
+        mail = overflow, priority, redeliver
         ref = runtime.place(
-            runtime.root,
-            make,
-            args,
-            name,
-            mailbox,
-            restart,
-            strategy,
-            shutdown,
-            overflow,
-            priority,
-            redeliver,
+            runtime.root, make, args, name, mailbox, restart, strategy, shutdown, mail
         )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
@@ -365,8 +347,7 @@ async def run_system(
     _trio.check()
     check_seconds("shutdown", shutdown)
     check_seconds("ask_safety", ask_safety)
-    check_capacity(mailbox)
-    check_overflow(overflow)
+    check_capacity(mailbox, overflow)
     error: BaseException | None = None
     runtime: Runtime | None = None
     try:

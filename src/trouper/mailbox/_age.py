@@ -35,7 +35,7 @@ def hold_up(box: Mailbox) -> None:
         box.age = Age(trio.current_time())
     else:
         if box.queue is None:
-            box.queue = deque()
+            box.new_queue()
         box.age, box.room = None, 0  # the next arrival goes the slow way and is noted
 
 

@@ -150,7 +150,7 @@ class Mailbox:
         q = self.queue
         d = self.dispatcher
         if q is None:
-            self._new_queue().append(message)
+            self.new_queue().append(message)
         elif len(q) < self.room:
             q.append(message)
         elif not take_in(self, q, message):
@@ -173,7 +173,7 @@ class Mailbox:
         """
         q = self.queue
         if q is None:
-            self._new_queue().append(ask)
+            self.new_queue().append(ask)
         elif len(q) < self.room:
             q.append(ask)
         elif not take_in(self, q, ask):
@@ -206,7 +206,7 @@ class Mailbox:
         if len(lane) == 1:
             # One marker at the head of the user lane stands for the whole control lane, so that
             # the worker's loop needs no test per message to see it.
-            q = self.queue if self.queue is not None else self._new_queue()
+            q = self.queue if self.queue is not None else self.new_queue()
             q.appendleft(Control(self))
             if not self.queued:
                 self.list_now()
@@ -239,7 +239,8 @@ class Mailbox:
         self.handler_of(message)
         return True
 
-    def _new_queue(self) -> deque[Any]:
+    def new_queue(self) -> deque[Any]:
+        """Take a queue for the mail that comes in now; an idle mailbox has none."""
         spare = self.dispatcher.spare
         self.queue = spare.pop() if spare else deque()
         return self.queue

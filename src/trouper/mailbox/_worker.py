@@ -201,8 +201,7 @@ class Worker:
                         e = q.popleft()
                         if senders:
                             move_in(a)
-                        kind = e.__class__
-                        if kind is Ask:
+                        if (kind := e.__class__) is Ask:
                             if e.done:
                                 continue
                             self.ask = e
