@@ -183,6 +183,8 @@ async def answer_safely(cache: Ref[Where | Shards], line: str) -> str:
         return f"ERROR the shard crashed: {crash.__cause__!r}"
     except ActorStopped:
         return "ERROR the shard is gone; try again"
+    except MailboxFull:
+        return "ERROR too busy; try again"
 
 
 async def lines_of(stream: trio.SocketStream) -> AsyncGenerator[str]:
