@@ -109,6 +109,7 @@ async def test_back_off_delays_the_restart_and_mail_waits(
 
 
 @pytest.mark.proves("Supervision: exponential back-off")
+@pytest.mark.proves("Restart: a stop that overtakes it wins")
 async def test_a_kill_during_back_off_is_final(cast: Any, autojump_clock: MockClock) -> None:
     strategy = one_for_one(backoff=Backoff(20, jitter=0))
     async with open_system("s", strategy=strategy) as system:
@@ -123,6 +124,7 @@ async def test_a_kill_during_back_off_is_final(cast: Any, autojump_clock: MockCl
 
 
 @pytest.mark.proves("Dispatch: every await in a lifecycle job")
+@pytest.mark.proves("Restart: a stop that overtakes it wins")
 async def test_a_kill_while_a_restart_is_blocked_in_started_does_not_resurrect(
     cast: Any, autojump_clock: MockClock
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ActorCrashed, ActorStopped, Reject
 from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job
 from ..supervision import unwrap
-from ._lifecycle import supervise
+from ._restarts import supervise
 
 if TYPE_CHECKING:
     from ._local import LocalRef

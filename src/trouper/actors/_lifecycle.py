@@ -1,4 +1,4 @@
-"""Start, stop, restart, escalate.
+"""Start, stop, escalate.
 
 A stop has a synchronous half, legal in every state (close the mailbox, drop what is queued, cut the
 turn), and an asynchronous half that runs as a job on a worker (derisk R4). One job drives the stop
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import trio
 from trio.lowlevel import current_task, reschedule
 
-from ..errors import ActorCrashed, ActorStopped, RestartLimitReached
-from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Ask, Job
-from ..supervision import Escalate, Exit, RestartAfter, decide, unwrap
+from ..errors import ActorStopped
+from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Job
+from ..supervision import Exit, unwrap
 from ._context import Context
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def request_stop(ref: LocalRef, kind: StopKind) -> None:
 
 def shut(ref: LocalRef, kind: StopKind) -> None:
     """Do the synchronous half of a stop: no further message starts, whatever is queued."""
-    if kind == "drain":
+    if kind == "drain" and ref.state != FAILED:  # a failed one handles nothing more
         ref.refuse_more()
         return
     ref.close("killed" if kind == "kill" else "stopped")
@@ -151,7 +151,7 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
             while ref.state == DRAINING and (ref.queue or ref.is_busy):
                 await ref.wait_pass_over()
     ref.close("stopped")
-    await _end_turn(ref, limit)
+    await end_turn(ref, limit)
     assert life.stopping is not None
     await stop_children(ref, kind, Exit("shutdown", life.stopping.cause))
     crash, why = life.crash, life.stopping
@@ -174,7 +174,8 @@ async def stop_children(ref: LocalRef, kind: StopKind, why: Exit) -> None:
         await stop_one(next(reversed(life.children.values())), kind, why)
 
 
-async def _end_turn(ref: LocalRef, limit: float) -> None:
+async def end_turn(ref: LocalRef, limit: float) -> None:
+    """Let the running turn end; cut it at the limit. Only for an actor that is not RUNNING."""
     if ref.is_busy and ref.doomed is None:
         with trio.move_on_at(limit):
             await ref.wait_pass_over()
@@ -235,85 +236,6 @@ def finish(ref: LocalRef, why: Exit) -> None:
 # --- supervision --------------------------------------------------------------------------------
 
 
-async def supervise(ref: LocalRef, error: BaseException) -> None:
-    """Decide about a failed actor, in the lane of its parent, out of band of the parent's turn."""
-    life = ref.need_life()
-    if ref.state != FAILED:
-        return  # stopped before the lane got to it
-    life.restarting = trio.Event()
-    try:
-        left = await _restart_as_allowed(ref, error)
-    finally:
-        life.restarting.set()
-        life.restarting = None
-    if left is not None and ref.state == FAILED:
-        life.crash, life.is_beyond_help = left, True
-        await stop_one(ref, "stop", Exit("crashed", left))
-
-
-async def _restart_as_allowed(ref: LocalRef, error: BaseException) -> BaseException | None:
-    """Restart until it holds. Return the failure that is left to escalate, or None."""
-    parent, life = ref.parent, ref.need_life()
-    assert parent is not None
-    lane = parent.need_life().lane
-    if lane is None:
-        lane = parent.need_life().lane = trio.Lock()
-    strategy = parent.options.strategy
-    while True:
-        verdict = decide(
-            strategy,
-            ref.options.restart,
-            life.history,
-            failed=True,
-            now=trio.current_time(),
-            chance=ref.system.random.random(),
-        )
-        if isinstance(verdict, Escalate) and verdict.is_limit:
-            limit = RestartLimitReached(
-                f"{ref.path} needed more than {strategy.intensity.limit} restarts in "
-                f"{strategy.intensity.period} s; the last failure was {error!r}",
-                target=ref.path,
-            )
-            limit.__cause__ = error
-            return limit
-        if not isinstance(verdict, RestartAfter):
-            return error
-        life.history = verdict.history
-        log.warning("%s failed and restarts: %r", ref.path, error, exc_info=error)
-        if verdict.delay:
-            with trio.CancelScope() as ref.scope:
-                await trio.sleep(verdict.delay)
-            ref.scope = None
-        async with lane:
-            if ref.state != FAILED:
-                return None
-            try:
-                await _restart(ref, error)
-                return None
-            except Exception as again:
-                error = unwrap(again) or again
-                if ref.state != FAILED:
-                    return None
-
-
-async def _restart(ref: LocalRef, error: BaseException) -> None:
-    """Put a fresh instance behind the ref; the mail stays, in order."""
-    for entry in ref.queue or ():
-        if entry.__class__ is Ask and entry.asker is not None and entry.asker.is_under(ref):
-            entry.fail(ActorCrashed(f"{ref.path} is being restarted, and stops its children first"))
-    await stop_children(ref, "stop", Exit("shutdown", error))
-    if ref.state == FAILED:
-        await run_stopping(ref, Exit("crashed", error))
-    if ref.state != FAILED:
-        return
-    ref.lives += 1
-    build(ref, ref.make(*ref.args))
-    await run_started(ref)
-    if ref.state == FAILED:
-        ref.need_life().crash = None
-        ref.resume()
-
-
 def escalate(parent: LocalRef, error: BaseException) -> None:
     """Fail a parent with what its child could not survive."""
     if parent.parent is None:
@@ -323,8 +245,8 @@ def escalate(parent: LocalRef, error: BaseException) -> None:
             parent.doom(error)  # its turn fails with the child's exception, not with Cancelled
     elif parent.state == RUNNING:
         parent.turn_failed(None, error)
-    elif parent.state == STARTING and parent.scope is not None:
-        parent.doomed = error
+    elif parent.state in (STARTING, FAILED) and parent.scope is not None:
+        parent.doomed = error  # its `started` fails with it, the first one or one of a restart
         parent.scope.cancel()
     else:
         log.error("%s: a child failed meanwhile", parent.path, exc_info=error)

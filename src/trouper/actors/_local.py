@@ -46,6 +46,7 @@ class Life:
     """The parts of an actor's record that most actors never need."""
 
     __slots__ = (
+        "brood",
         "children",
         "crash",
         "history",
@@ -67,6 +68,7 @@ class Life:
         self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
+        self.brood: History | None = None  # of the children, when they restart together
         self.stop_waiters: list[Task] = []
         self.path: str | None = None
 
@@ -158,14 +160,23 @@ class LocalRef(Mailbox, Ref[Any]):
         """The living children, in start order."""
         return list(self.life.children.values()) if self.life is not None else ()
 
-    def is_under(self, other: LocalRef) -> bool:
-        """Whether ``other`` is an ancestor."""
-        at = self.parent
-        while at is not None:
-            if at is other:
-                return True
-            at = at.parent
-        return False
+    def descendants(self) -> list[LocalRef]:
+        """The living actors under this one, parents first."""
+        found = list(self.children)
+        for ref in found:  # grows while it is walked
+            found += ref.children
+        return found
+
+    def suspended_siblings(self) -> list[LocalRef]:
+        """Those that restart together with this one, if it is about to."""
+        parent = self.parent
+        if self.state != FAILED or parent is None or not parent.options.strategy.is_shared:
+            return []
+        return [ref for ref in parent.children if ref.state == FAILED and ref is not self]
+
+    def restart_waits_for(self, asker: LocalRef) -> bool:
+        """Whether this actor can live again only after a turn of ``asker`` has ended."""
+        return self.system.waits.leads(self, asker)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -228,9 +239,9 @@ class LocalRef(Mailbox, Ref[Any]):
         system = self.system
         asker: Any = self.dispatcher.running_mailbox()
         if asker is not None:
-            if self.state == FAILED and asker.is_under(self):
+            if self.state == FAILED and asker is not self and self.restart_waits_for(asker):
                 raise ActorCrashed(
-                    f"{self.path} is being restarted, and waits for {asker.path} to stop",
+                    f"{self.path} is being restarted, which waits for {asker.path}",
                     target=self.path,
                 )
             system.waits.enter(asker, self)

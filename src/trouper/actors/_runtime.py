@@ -173,6 +173,7 @@ class Runtime:
 
     async def stop_all(self, kind: StopKind, why: Exit) -> None:
         """Stop every actor in reverse start order; runs in a job."""
+        self.root.state = STOPPING  # from here on nothing is restarted either
         await stop_children(self.root, kind, why)
 
 

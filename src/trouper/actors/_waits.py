@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from ..errors import AskCycle
-from ..mailbox import STOPPED, STOPPING
+from ..mailbox import FAILED, STOPPED
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -42,6 +42,10 @@ class WaitGraph:
             )
         self._edges.setdefault(waiter, []).append(target)
 
+    def leads(self, start: LocalRef, goal: LocalRef) -> bool:
+        """Tell whether one actor waits, over however many others, for another one."""
+        return self._way(start, goal) is not None
+
     def leave(self, waiter: LocalRef, target: LocalRef) -> None:
         """Take an edge away when its wait is over."""
         targets = self._edges[waiter]
@@ -55,7 +59,7 @@ class WaitGraph:
 
     def _way(self, start: LocalRef, goal: LocalRef) -> list[LocalRef] | None:
         """Return the nodes from start to goal, both included, or None if there is no way."""
-        if start is not goal and start not in self._edges and start.state < STOPPING:
+        if start is not goal and start not in self._edges and start.state < FAILED:
             return None
         came_from: dict[LocalRef, LocalRef | None] = {start: None}
         pending = [start]
@@ -76,6 +80,7 @@ class WaitGraph:
 
     def _next(self, ref: LocalRef) -> list[LocalRef]:
         after = list(self._edges.get(ref, ()))
-        if STOPPING <= ref.state < STOPPED:
-            after += ref.children  # it ends only after them
+        if FAILED <= ref.state < STOPPED:
+            after += ref.descendants()  # it ends, or lives again, only after them
+            after += ref.suspended_siblings()
         return after

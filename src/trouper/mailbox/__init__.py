@@ -28,6 +28,7 @@ from ._states import STOPPED as STOPPED
 from ._states import STOPPING as STOPPING
 from ._statistics import DispatcherStatistics as DispatcherStatistics
 from ._statistics import MailboxStatistics as MailboxStatistics
+from ._suspension import suspend as suspend
 from ._table import CLOSED as CLOSED
 from ._table import Handler as Handler
 from ._table import Table as Table
@@ -61,5 +62,6 @@ __all__ = (
     "check_overflow",
     "make_intake",
     "run_control",
+    "suspend",
     "wait_in",
 )

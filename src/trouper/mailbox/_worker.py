@@ -272,7 +272,8 @@ class Worker:
             except BaseException as exc:
                 self.dispatcher.on_bug(exc)
         else:
-            return self.dispatcher.turns  # a mailbox that crashed or closed while it stood there
+            a.pass_over()  # a mailbox that crashed or closed while it stood there
+            return self.dispatcher.turns
         return 0
 
     def _put_down(self, carried: Mailbox | Job) -> bool:
