@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ActorCrashed, ActorStopped, Reject
 from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job
 from ..supervision import unwrap
+<<<<<<< HEAD
 from ._restarts import supervise
+=======
+from ._lifecycle import supervise
+from ._redelivery import as_sent, put_again
+>>>>>>> 002212f (Deliver the message in hand again after a crash, where redeliver= allows it)
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -35,6 +40,7 @@ def turn_killed(ref: LocalRef, entry: Any, error: BaseException | None) -> None:
 def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
     """Account for a turn that raised: refuse, or crash and let the parent's lane decide."""
     error = unwrap(raised)
+    in_hand, entry = entry, as_sent(ref, entry)
     is_ask = entry.__class__ is Ask
     message = entry.message if is_ask or entry.__class__ is Control else entry
     if ref.doomed is not None:
@@ -51,6 +57,9 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
     if error is None:
         error = RuntimeError(f"{ref.path}: a handler that was not cancelled let Cancelled out")
         error.__cause__ = raised
+    if isinstance(error, Exception) and put_again(ref, in_hand):
+        crash(ref, error)
+        return
     if is_ask:
         crashed = ActorCrashed(f"{ref.path} failed mid-turn: {error!r}", target=ref.path)
         crashed.__cause__ = error

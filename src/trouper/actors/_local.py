@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
 import trio
@@ -26,6 +27,7 @@ from ..supervision import Exit, History, Restart, Strategy
 from ._accounting import turn_failed, turn_killed
 from ._dead_letters import DeadLetter
 from ._lifecycle import request_stop
+from ._redelivery import Retry, as_sent, is_again
 from ._ref import Ref
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Life:
         "lane",
         "path",
         "restarting",
+        "retry",
         "serial",
         "stop_waiters",
         "stopping",
@@ -68,7 +71,11 @@ class Life:
         self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
+<<<<<<< HEAD
         self.brood: History | None = None  # of the children, when they restart together
+=======
+        self.retry: Retry | None = None  # the last message that failed and was put back
+>>>>>>> 002212f (Deliver the message in hand again after a crash, where redeliver= allows it)
         self.stop_waiters: list[Task] = []
         self.path: str | None = None
 
@@ -196,6 +203,8 @@ class LocalRef(Mailbox, Ref[Any]):
                 fn(self.target, message, self.context) if handler[1] else fn(self.target, message)
             )
         except BaseException as exc:
+            if self.options.redeliver:
+                return await self._ask_in_turn(message, partial(self._direct_put_back, exc))
             failure = self._direct_failed(message, exc)
             raise failure from failure.__cause__
         self.worker = None
@@ -235,7 +244,16 @@ class LocalRef(Mailbox, Ref[Any]):
         assert ask.error is not None
         return ask.error
 
-    async def _ask_in_turn(self, message: Any) -> Any:
+    def _direct_put_back(self, error: BaseException, ask: Ask) -> None:
+        """Account for a direct turn that raised in an actor that may have its message again."""
+        self.worker = None
+        turn_failed(self, ask, error)
+        self.doomed = None
+        self._direct_over()
+        if not isinstance(error, Exception):
+            raise error
+
+    async def _ask_in_turn(self, message: Any, put: Callable[[Ask], None] | None = None) -> Any:
         system = self.system
         asker: Any = self.dispatcher.running_mailbox()
         if asker is not None:
@@ -251,9 +269,10 @@ class LocalRef(Mailbox, Ref[Any]):
         if net.asleep:
             net.wake()
         try:
-            self.put_ask(ask)
-            ask.task = current_task()  # from here to the answer it is `Ask.wait`, without its call
-            await wait_task_rescheduled(ask.abandon)
+            (put or self.put_ask)(ask)
+            if not ask.done:  # from here to the answer it is `Ask.wait`, without its call
+                ask.task = current_task()
+                await wait_task_rescheduled(ask.abandon)
         finally:
             net.pending.pop(ask, None)
             if asker is not None:
@@ -318,6 +337,11 @@ class LocalRef(Mailbox, Ref[Any]):
 
     def turn_killed(self, entry: Any, error: BaseException | None) -> None:
         turn_killed(self, entry, error)
+
+    def drop(self, entry: Any, reason: str) -> None:
+        if is_again(self, entry):
+            reason = "failed mid-turn"
+        super().drop(as_sent(self, entry), reason)
 
     def not_taken(self, message: Any, reason: str) -> None:
         sender = self._waiter()
