@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ActorCrashed, ActorStopped, Reject
 from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job
 from ..supervision import unwrap
-<<<<<<< HEAD
-from ._restarts import supervise
-=======
-from ._lifecycle import supervise
 from ._redelivery import as_sent, put_again
->>>>>>> 002212f (Deliver the message in hand again after a crash, where redeliver= allows it)
+from ._restarts import supervise
 
 if TYPE_CHECKING:
     from ._local import LocalRef

@@ -71,11 +71,8 @@ class Life:
         self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
-<<<<<<< HEAD
         self.brood: History | None = None  # of the children, when they restart together
-=======
         self.retry: Retry | None = None  # the last message that failed and was put back
->>>>>>> 002212f (Deliver the message in hand again after a crash, where redeliver= allows it)
         self.stop_waiters: list[Task] = []
         self.path: str | None = None
 
