@@ -5,7 +5,7 @@ Everything here only reads, from a store that is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,13 +90,19 @@ def activations(store: Store) -> list[ActivationView]:
     ]
 
 
-def effects(store: Store) -> Iterator[EffectView]:
-    """Return every unit of work that the journal knows, in key order."""
-    for _, step in store.scan("record", b"T", StepRow):
-        if step.envelope:
-            yield _effect(step.envelope, step.outcome, step.attempt)
-    for _, child in store.scan("record", b"C", ChildRow):
-        yield _effect(child.envelope, child.outcome, child.attempt)
+def effects(store: Store) -> list[EffectView]:
+    """Return every unit of work that the journal knows, by activation and in the order of steps."""
+    steps = [row for _, row in store.scan("record", b"T", StepRow) if row.envelope]
+    children = [row for _, row in store.scan("record", b"C", ChildRow)]
+    rows: list[StepRow | ChildRow] = [*steps, *children]
+    found = [_effect(row.envelope, row.outcome, row.attempt) for row in rows]
+    return sorted(found, key=lambda view: _natural(view.key))
+
+
+def _natural(key: str) -> list[tuple[int, str]]:
+    """Order numbers inside of keys by value: step 10 comes after step 9."""
+    parts = re.split(r"(\d+)", key)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
 def groups(store: Store) -> list[GroupView]:

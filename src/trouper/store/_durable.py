@@ -13,14 +13,14 @@ from typing import Final, Literal, Self, TypeVar, final
 import trio
 from outcome import Error, Outcome
 
-from ..errors import StoreError
+from ..errors import CorruptRecord, StoreError
 from ._base import MAX_BATCH_UNITS, BaseStore
 from ._codec import MAX_BYTES
 from ._engine import EngineOptions, LmdbEngine
 from ._keys import check_key, check_table
 from ._lmdb import Env
 from ._protocol import Submission, Unit
-from ._records import from_frame
+from ._records import from_frame, from_frames
 from ._writer import Writer
 
 T = TypeVar("T")
@@ -151,15 +151,20 @@ class LmdbStore(BaseStore):
         frame = env.read(table, key)
         return None if frame is None else from_frame(table, key, frame, kind)
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        damaged: Callable[[CorruptRecord], None] | None = None,
+    ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
         env = self._env
         if env is None:
             raise self._closed()
         check_table(table)
-        return [
-            (key, from_frame(table, key, frame, kind)) for key, frame in env.scan(table, prefix)
-        ]
+        return from_frames(table, env.scan(table, prefix), kind, damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""

@@ -54,7 +54,7 @@ def corrupt(table: str, key: bytes, what: str) -> CorruptRecord:
     """Return the error for one bad row; it names table and key."""
     return CorruptRecord(
         f"row {key.hex()} of table {table!r} is corrupt: {what}. Other rows are fine; "
-        f"restore this one from a backup or retire its owner.",
+        f"restore the store from a backup to have this one back.",
         table=table,
         key=key.hex(),
     )

@@ -16,12 +16,13 @@ from typing import Any, Final, Literal, Self, TypeVar, final
 import trio
 from outcome import Outcome
 
+from ..errors import CorruptRecord
 from ._base import MAX_BATCH_UNITS, BaseStore
 from ._codec import MAX_BYTES
 from ._keys import TABLES, check_key, check_table
 from ._overlay import OverlayTx, Writes, run_unit
 from ._protocol import Submission, Unit
-from ._records import from_frame
+from ._records import from_frame, from_frames
 
 T = TypeVar("T")
 
@@ -164,15 +165,19 @@ class MemoryStore(BaseStore):
         frame = self._state.read(table, key)
         return None if frame is None else from_frame(table, key, frame, kind)
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        damaged: Callable[[CorruptRecord], None] | None = None,
+    ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
         if self._token is None:
             raise self._closed()
         check_table(table)
-        return [
-            (key, from_frame(table, key, frame, kind))
-            for key, frame in self._state.items(table, prefix)
-        ]
+        return from_frames(table, self._state.items(table, prefix), kind, damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""

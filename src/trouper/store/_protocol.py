@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self, TypeVar, final
 from outcome import Outcome
 
 from .._ids import Incarnation
+from ..errors import CorruptRecord
 
 T = TypeVar("T")
 
@@ -117,8 +118,19 @@ class Store(Protocol):
         """Return a committed row, or None; inline, about a microsecond. Raises as `Tx.get`."""
         ...
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
-        """Return committed rows in key order; inline, and the loop waits for all of them."""
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        damaged: Callable[[CorruptRecord], None] | None = None,
+    ) -> list[tuple[bytes, T]]:
+        """Return committed rows in key order; inline, and the loop waits for all of them.
+
+        With ``damaged`` a corrupt row is handed to it and left out, where without it the scan
+        raises: for readers to whom each row is a matter of its own.
+        """
         ...
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:

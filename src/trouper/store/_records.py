@@ -8,12 +8,12 @@ is pure and works on the list of field values; the stored bytes are never rewrit
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from ..errors import FormatTooNew, ValueRefused, durable_name
+from ..errors import CorruptRecord, FormatTooNew, ValueRefused, durable_name
 from ._codec import MAX_BYTES, decode_row, encode_row
 from ._frame import corrupt, pack, unpack
 
@@ -89,6 +89,24 @@ def to_frame(key: bytes, value: object, max_bytes: int = MAX_BYTES) -> bytes:
         )
     row = [made.kind, made.version, *made.fields_of(value)]
     return pack(key, encode_row(row, made.names, max_bytes))
+
+
+def from_frames(
+    table: str,
+    frames: Iterable[tuple[bytes, bytes]],
+    kind: type[T],
+    damaged: Callable[[CorruptRecord], None] | None,
+) -> list[tuple[bytes, T]]:
+    """Rebuild the records of a scan; ``damaged`` is told of those that cannot be, or they raise."""
+    rows: list[tuple[bytes, T]] = []
+    for key, frame in frames:
+        try:
+            rows.append((key, from_frame(table, key, frame, kind)))
+        except CorruptRecord as error:
+            if damaged is None:
+                raise
+            damaged(error)
+    return rows
 
 
 def from_frame(table: str, key: bytes, frame: bytes, kind: type[T]) -> T:

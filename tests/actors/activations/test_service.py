@@ -178,10 +178,10 @@ async def test_a_corrupt_step_parks_its_activation_and_no_other(
     class Damaged(LosesAt):
         """A store in which the steps of one activation do not match their checksums."""
 
-        def scan(self, table: str, prefix: bytes, kind: Any) -> Any:
+        def scan(self, table: str, prefix: bytes, kind: Any, **options: Any) -> Any:
             if prefix == steps_prefix("damaged#0"):
                 raise CorruptRecord("its checksum does not match", table=table, key="")
-            return self._store.scan(table, prefix, kind)
+            return self._store.scan(table, prefix, kind, **options)
 
     @durable(name="waits")
     async def waits(act: Activation, seconds: float) -> str:

@@ -31,10 +31,12 @@ class ActivationHandle(Generic[R_co]):
             TrouperError: what the activity raised, rebuilt from the journal.
             ActivationCancelled: it was cancelled.
             ShuttingDown: the system closed first.
+            AskCycle: this work is part of what it would wait for.
         """
         found = self._found
         if isinstance(found, ActivationActor):
-            outcome = await found.wait()
+            with self._service.host.waits.waiting(f"activation {self.key}"):
+                outcome = await found.wait()
         else:
             await trio.lowlevel.checkpoint()
             outcome = found

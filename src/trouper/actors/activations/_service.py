@@ -31,6 +31,7 @@ from ..groups import (
     Stuck,
     decode_outcome,
     encode_arguments,
+    report_damage,
 )
 from ._actor import ActivationActor
 from ._durable import Durable
@@ -118,9 +119,11 @@ class Activations:
         """Resume every unfinished root, then let the drain finish what nobody comes back for.
 
         Roots first: a resumed opener reopens its groups, so the drain acts only on groups that were
-        closed durably (ruling 4).
+        closed durably (ruling 4). A row that cannot be read is reported and left alone: others are
+        no worse for it.
         """
-        rows = [row for _, row in self.host.store.scan(TABLE, b"A", ActivationRow)]
+        scanned = self.host.store.scan(TABLE, b"A", ActivationRow, damaged=report_damage)
+        rows = [row for _, row in scanned]
         for row in sorted(rows, key=lambda row: (row.created_at, row.key)):
             if row.ended or row.key in self._live:
                 continue

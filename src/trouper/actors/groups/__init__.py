@@ -45,6 +45,7 @@ from ._policy import Disposition as Disposition
 from ._policy import WakePolicy as WakePolicy
 from ._rows import ChildRow as ChildRow
 from ._rows import GroupRow as GroupRow
+from ._rows import report_damage as report_damage
 from ._runner import EffectContext as EffectContext
 from ._runner import Runner as Runner
 from ._runner import RunnerResolver as RunnerResolver
@@ -54,8 +55,10 @@ from ._runner import no_executor as no_executor
 from ._timer import TimerRunner as TimerRunner
 from ._timer import WallClock as WallClock
 from ._timer import due_of as due_of
+from ._waiting import INSIDE as INSIDE
 
 __all__ = (
+    "INSIDE",
     "Activity",
     "ActivityRegistry",
     "Cancelled",
@@ -101,6 +104,7 @@ __all__ = (
     "encode_outcome",
     "no_executor",
     "open_host",
+    "report_damage",
     "require_activity",
     "require_same",
     "source_of",

@@ -9,6 +9,7 @@ import trio
 
 from ._outcome import Outcome
 from ._runner import EffectContext, Runner, attempt
+from ._waiting import INSIDE
 
 Over: TypeAlias = Callable[[Outcome | None], None]
 
@@ -45,6 +46,7 @@ class HostTasks:
 
     async def _attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
         self._attempts[context] = runner.releasable
+        INSIDE.set(f"activation {context.key}")
         try:
             outcome = None if self._closing else await attempt(runner, context)
         finally:

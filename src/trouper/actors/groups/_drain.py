@@ -18,7 +18,15 @@ from ._envelope import EffectEnvelope
 from ._ledger import cancel_unsettled, claim_unsettled, held
 from ._outcome import Cancelled, encode_outcome
 from ._policy import Disposition
-from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, children_prefix, group_key
+from ._rows import (
+    CHILD_TABLE,
+    GROUP_TABLE,
+    ChildRow,
+    GroupRow,
+    children_prefix,
+    group_key,
+    report_damage,
+)
 from ._rules import is_free
 
 if TYPE_CHECKING:
@@ -73,8 +81,8 @@ class GroupDrain:
     def keys(self) -> list[str]:
         """Return the keys of groups that qualify: closed durably, with unsettled children."""
         host = self._host
-        rows = (row for _, row in host.store.scan(GROUP_TABLE, b"G", GroupRow))
-        return sorted(row.key for row in rows if row.closed and row.counter < row.children)
+        scanned = host.store.scan(GROUP_TABLE, b"G", GroupRow, damaged=report_damage)
+        return sorted(row.key for _, row in scanned if row.closed and row.counter < row.children)
 
     def stop(self) -> None:
         """Start no further pass."""

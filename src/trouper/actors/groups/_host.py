@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 import trio
 
@@ -21,12 +20,13 @@ from ...mailbox import Dispatcher
 from ...store import Store, Tx
 from ._actor import GroupActor, RunningChild
 from ._attempts import HostTasks, Over
+from ._claims import ClaimKeeper
 from ._contract import EffectHostBase
 from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
 from ._group import EffectGroup
 from ._handle import GroupHandle, Settlement
-from ._ledger import Opened, held, renew_all
+from ._ledger import Opened, held
 from ._ledger import close_group as close_unit
 from ._ledger import open_group as open_unit
 from ._outcome import Outcome, encode_outcome
@@ -44,6 +44,7 @@ from ._rows import (
 from ._rules import Lease, is_free
 from ._runner import EffectContext, Runner, RunnerResolver, attempt, no_executor
 from ._timer import Clock, due_of
+from ._waiting import DurableWaits
 
 LEASE = 30.0
 
@@ -70,6 +71,7 @@ class EffectHost(EffectHostBase):
         self.fail = fail
         self.owner: Incarnation = store.next_owner()
         self.fences_moved = 0  # writer: group actors
+        self.waits = DurableWaits()
         self.settled = 0  # children ranked by this host; writer: group actors
         self._tasks = HostTasks(nursery, fail)
         self._clock = clock
@@ -80,7 +82,8 @@ class EffectHost(EffectHostBase):
         self._drain = GroupDrain(self)
         self._roster = roster_of(store)
         self._roster.join(self)
-        nursery.start_soon(self._renew_claims, name=f"claims of host {tuple(self.owner)}")
+        self._claims = ClaimKeeper(store, lease, self._children)
+        nursery.start_soon(self._claims.run, name=f"claims of host {tuple(self.owner)}")
 
     # -- wiring -------------------------------------------------------------------------------
 
@@ -343,6 +346,7 @@ class EffectHost(EffectHostBase):
         context = EffectContext(row.replay_key, row.attempt, row.due)
         child = RunningChild(row.position, held(row), context)
         actor.running[row.position] = child
+        self._claims.needed()
         self.attempt(runner, context, lambda outcome: self._child_over(actor, child, outcome))
 
     def _child_over(self, actor: GroupActor, child: RunningChild, outcome: Outcome | None) -> None:
@@ -351,25 +355,10 @@ class EffectHost(EffectHostBase):
         else:
             actor.arrived(child, encode_outcome(outcome))
 
-    async def _renew_claims(self) -> None:
-        # Renewed at a third of the lease, all runners in one unit: silence for a whole lease then
-        # means trouble, and still proves nothing about the old runner.
-        while True:
-            await trio.sleep(self._lease / 3)
-            held = [
-                (actor.key, child.position, child.held)
-                for actor in self._groups.values()
-                for child in actor.running.values()
-            ]
-            if not held:
-                continue
-            expires = trio.current_time() + self._lease
-            lost = await self.store.commit(partial(renew_all, held=held, expires=expires))
-            for key, position, mine in lost:
-                actor = self._groups.get(key)
-                child = actor.running.get(position) if actor is not None else None
-                if child is not None and child.held == mine:
-                    child.context.interrupt()
+    def _children(self) -> Iterator[tuple[str, RunningChild]]:
+        for actor in self._groups.values():
+            for child in actor.running.values():
+                yield actor.key, child
 
     def attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
         """Run one attempt in this host's nursery; see `HostTasks.attempt`."""

@@ -8,10 +8,14 @@ one sequence is given once.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from ..._ids import Incarnation
+from ...errors import CorruptRecord
 from ...store import record, row_key
+
+log = logging.getLogger("trouper.journal")
 
 GROUP_TABLE, CHILD_TABLE, SETTLE_TABLE = "group", "record", "settle"
 NOBODY = Incarnation(0, 0)
@@ -111,3 +115,8 @@ def settle_key(group: str, sequence: int) -> bytes:
 def settle_prefix(group: str) -> bytes:
     """Return the prefix under which all sequences of a group lie, in rank order."""
     return row_key(b"S", group)
+
+
+def report_damage(error: CorruptRecord) -> None:
+    """Say that a row cannot be read and is passed over, where each row is a matter of its own."""
+    log.error("passed over: %s", error)

@@ -17,6 +17,7 @@ from ...errors import FenceMoved, OutcomeUnknown
 from ...store import Tx
 from .._writer import Plan, SingleWriter
 from ..groups import (
+    INSIDE,
     Completed,
     EffectContext,
     EffectHost,
@@ -64,11 +65,11 @@ Command: TypeAlias = Claim | Observe
 class OperationActor(SingleWriter[Command]):
     """One operation in memory. An attempt belongs to it, never to a caller."""
 
-    __slots__ = ("__weakref__", "_host", "_live", "_news", "failure", "key", "row")
+    __slots__ = ("__weakref__", "_live", "_news", "failure", "host", "key", "row")
 
     def __init__(self, host: EffectHost, row: OperationRow) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
-        self._host = host
+        self.host = host
         self._news = trio.Event()
         self._live = 0  # token of the attempt that runs here; 0 when none does
         self.key = row.key
@@ -83,7 +84,7 @@ class OperationActor(SingleWriter[Command]):
     @property
     def is_open(self) -> bool:
         """Tell whether the system that it lives in takes work."""
-        return self._host.store.is_open
+        return self.host.store.is_open
 
     @property
     def record(self) -> OperationState:
@@ -116,17 +117,17 @@ class OperationActor(SingleWriter[Command]):
         row = tx.get(TABLE, operation_key(self.key), OperationRow) or self.row
         state = row.state()
         for command in observed:
-            state = _merge(state, row, command, self._host.owner)
+            state = _merge(state, row, command, self.host.owner)
         row = row.with_state(state)
         claimed = wants_claim and not state.status.terminal
         if claimed:
-            if row.owner not in (NOBODY, self._host.owner) and not self._host.is_dead(row.owner):
+            if row.owner not in (NOBODY, self.host.owner) and not self.host.is_dead(row.owner):
                 raise FenceMoved(
                     f"operation {self.key!r} is attempted by another system on this store; retry "
                     "when it ended",
                     key=self.key,
                 )
-            row = row.claimed_by(self._host.owner)
+            row = row.claimed_by(self.host.owner)
             running = Observation(row.token, OperationStatus.RUNNING, note="attempt started")
             row = row.with_state(settle(state, running))
         tx.put(TABLE, operation_key(self.key), row)
@@ -139,7 +140,7 @@ class OperationActor(SingleWriter[Command]):
             self._live = self.row.token
             context = EffectContext(self.key, self.row.token)
             attempt = Attempt(claim, self.key)
-            self._host.attempt(attempt, context, partial(self._over, self.row.token))
+            self.host.attempt(attempt, context, partial(self._over, self.row.token))
         self._announce()
 
     def _refused(self, error: Exception) -> None:
@@ -181,6 +182,7 @@ class Attempt:
     async def run(self, ctx: EffectContext) -> Outcome:
         """Run it. An error that only says that the answer was lost is unknown, no failure."""
         claim = self._claim
+        INSIDE.set(f"operation {self._key}")
         try:
             if inspect.iscoroutinefunction(claim.fn):
                 running: Awaitable[Any] = claim.fn(self._key, *claim.args)

@@ -80,6 +80,7 @@ class Operation:
         Raises:
             OperationFailed: the record holds a committed failure; ``__cause__`` is what it was.
             OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
+            AskCycle: this work is part of what it would wait for.
         """
         claim = Claim(fn, args, unknown)
         if timeout is None:
@@ -103,10 +104,11 @@ class Operation:
                 "operation from there",
                 key=self.key,
             )
-        if not self.status.terminal and not actor.live:
-            actor.post(claim)
-        while actor.live and not self.status.terminal:
-            await actor.changed()
+        with actor.host.waits.waiting(f"operation {self.key}"):
+            if not self.status.terminal and not actor.live:
+                actor.post(claim)
+            while actor.live and not self.status.terminal:
+                await actor.changed()
         if self.status.terminal:
             return self._answer()
         seen = reversed(self.record.observations)

@@ -24,7 +24,7 @@ from outcome import Outcome
 
 from ..._ids import Incarnation
 from ...actors.groups import EffectHost, RunnerResolver, open_host
-from ...errors import StoreClosed
+from ...errors import CorruptRecord, StoreClosed
 from ...store import TABLES, Store, Submission, Unit
 from ...store._base import BaseStore
 
@@ -204,9 +204,16 @@ class HoldableStore(BaseStore):
         """See `Store.get`."""
         return self._inner.get(table, key, kind)
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        damaged: Callable[[CorruptRecord], None] | None = None,
+    ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
-        return self._inner.scan(table, prefix, kind)
+        return self._inner.scan(table, prefix, kind, damaged=damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""
