@@ -109,7 +109,7 @@ class LmdbEngine:
         identity = read_identity(self.directory)
         if identity is None and not self.options.create and not self._data.exists():
             raise PathRefused(
-                f"there is no store in {self.name!r}; check the path, or open it with create=True",
+                f"there is no store in {self.name!r}; check the path (create=True would make one)",
                 path=self.name,
                 reason="there is no store",
             )
