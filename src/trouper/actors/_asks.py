@@ -49,7 +49,7 @@ class AskNet:
         with scope:
             while True:
                 while self.pending:
-                    due, _ = next(iter(self.pending.values()))
+                    due = next(iter(self.pending.values()))[0]  # no name: it would keep the ref
                     await trio.sleep_until(due)
                     self._expire(trio.current_time())
                 self.asleep = True

@@ -73,15 +73,14 @@ class Context(Generic[M]):
     ) -> Ref[N]:
         """Start a child of this actor; see `ActorSystem.spawn`."""
         runtime = self._ref.system
+        dispatcher = runtime.dispatcher
+        dispatcher.credit -= 1
+        if not dispatcher.credit:
+            await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
         mail = overflow, priority, redeliver
         ref = runtime.place(self._ref, make, args, name, mailbox, restart, strategy, shutdown, mail)
         if ref.state == STARTING:
             await runtime.bring_up(ref)
-        else:
-            dispatcher = runtime.dispatcher
-            dispatcher.credit -= 1
-            if not dispatcher.credit:
-                await dispatcher.pay()
         return ref
 
     async def to_thread(self, fn: Callable[[Unpack[Ts]], T], /, *args: *Ts) -> T:

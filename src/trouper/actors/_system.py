@@ -143,17 +143,16 @@ class ActorSystem:
             ShuttingDown: The system is stopping.
         """
         runtime = self._runtime
+        dispatcher = runtime.dispatcher
+        dispatcher.credit -= 1
+        if not dispatcher.credit:
+            await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
         mail = overflow, priority, redeliver
         ref = runtime.place(
             runtime.root, make, args, name, mailbox, restart, strategy, shutdown, mail
         )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
-        else:
-            dispatcher = runtime.dispatcher
-            dispatcher.credit -= 1
-            if not dispatcher.credit:
-                await dispatcher.pay()
         return ref
 
     # --- durable work -----------------------------------------------------------------------------

@@ -145,10 +145,13 @@ class Mailbox:
             ActorStopped: The receiver is closed, or closed while this waited.
             NotHandled: The receiver has no handler for this type.
         """
+        d = self.dispatcher
+        d.credit -= 1
+        if not d.credit:
+            await d.pay()  # before it is put in: a cancelled send sent nothing
         if message.__class__ not in self.accepts:
             self.handler_of(message)
         q = self.queue
-        d = self.dispatcher
         if q is None:
             self.new_queue().append(message)
         elif len(q) < self.room:
@@ -161,9 +164,6 @@ class Mailbox:
             d.ready.append(self)
             if d.parked:
                 d.wake()
-        d.credit -= 1
-        if not d.credit:
-            await d.pay()
 
     def put_ask(self, ask: Ask) -> None:
         """Queue a request whose type was checked; on a full mailbox it waits, if that is the rule.
