@@ -60,8 +60,10 @@ from .errors import GuestTrapped as GuestTrapped
 from .errors import HandleBusy as HandleBusy
 from .errors import HandleClosed as HandleClosed
 from .errors import HistoryLimit as HistoryLimit
+from .errors import InboxClosed as InboxClosed
 from .errors import InvariantError as InvariantError
 from .errors import LeaseError as LeaseError
+from .errors import LinkBroken as LinkBroken
 from .errors import MailboxFull as MailboxFull
 from .errors import MembershipDropped as MembershipDropped
 from .errors import NameTaken as NameTaken
@@ -73,19 +75,23 @@ from .errors import OperationMismatch as OperationMismatch
 from .errors import OutcomeUnknown as OutcomeUnknown
 from .errors import OutOfFuel as OutOfFuel
 from .errors import PathRefused as PathRefused
+from .errors import PipesFull as PipesFull
 from .errors import Reject as Reject
 from .errors import ReplayMismatch as ReplayMismatch
 from .errors import RestartLimitReached as RestartLimitReached
 from .errors import ScopeLeak as ScopeLeak
 from .errors import ShuttingDown as ShuttingDown
 from .errors import StartFailed as StartFailed
+from .errors import StashFull as StashFull
 from .errors import StoreClosed as StoreClosed
 from .errors import StoreDamaged as StoreDamaged
 from .errors import StoreError as StoreError
 from .errors import StoreFull as StoreFull
 from .errors import StoreLost as StoreLost
 from .errors import StoreOwned as StoreOwned
+from .errors import TimersFull as TimersFull
 from .errors import TooLarge as TooLarge
+from .errors import TopicFull as TopicFull
 from .errors import TrouperError as TrouperError
 from .errors import UnknownActivity as UnknownActivity
 from .errors import ValueRefused as ValueRefused
@@ -133,8 +139,10 @@ __all__ = (
     "HandleBusy",
     "HandleClosed",
     "HistoryLimit",
+    "InboxClosed",
     "InvariantError",
     "LeaseError",
+    "LinkBroken",
     "LmdbStore",
     "MailboxFull",
     "MembershipDropped",
@@ -149,6 +157,7 @@ __all__ = (
     "OutOfFuel",
     "OutcomeUnknown",
     "PathRefused",
+    "PipesFull",
     "Ref",
     "Reject",
     "ReplayMismatch",
@@ -157,13 +166,16 @@ __all__ = (
     "ScopeLeak",
     "ShuttingDown",
     "StartFailed",
+    "StashFull",
     "StoreClosed",
     "StoreDamaged",
     "StoreError",
     "StoreFull",
     "StoreLost",
     "StoreOwned",
+    "TimersFull",
     "TooLarge",
+    "TopicFull",
     "TrouperError",
     "UnknownActivity",
     "ValueRefused",

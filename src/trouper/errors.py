@@ -124,6 +124,30 @@ class NameTaken(TrouperError):
     """Another child of the same parent has this name."""
 
 
+class LinkBroken(TrouperError):
+    """An actor linked to this one crashed or was killed; ``__cause__`` is its failure."""
+
+
+class TimersFull(TrouperError):
+    """An actor has as many timers as its ``mailbox`` has room for messages."""
+
+
+class PipesFull(TrouperError, trio.WouldBlock):
+    """An actor has as many pipes running as its ``mailbox`` has room for messages."""
+
+
+class StashFull(TrouperError, trio.WouldBlock):
+    """An actor has put aside as many messages as its ``mailbox`` has room for."""
+
+
+class TopicFull(TrouperError):
+    """A topic has as many subscribers as ``topics.limit`` allows."""
+
+
+class InboxClosed(TrouperError, trio.EndOfChannel):
+    """A protocol is to stop: no further message is received. Left alone, it ends it in order."""
+
+
 class StartFailed(TrouperError):
     """An actor did not come up. ``__cause__`` is what its constructor or ``started`` raised."""
 

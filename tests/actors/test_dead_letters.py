@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from trouper.actors import DeadLetter, DeadLetters, open_system
 
@@ -68,3 +70,38 @@ async def test_a_letter_names_target_reason_and_whose_turn_sent_it(cast: Any) ->
         [one] = system.dead_letters
         assert (one.target, one.sender, one.reason) == ("/s/gone", "/s/sender", "stopped")
         assert one.message == cast.Plain()
+
+
+@pytest.mark.proves("Dead letters: subscribable")
+async def test_a_stream_gives_every_letter_from_then_on_and_ends_with_the_system(
+    cast: Any,
+) -> None:
+    got: list[Any] = []
+    async with trio.open_nursery() as nursery, open_system("s") as system:
+        ref = await system.spawn(cast.Extra, name="a")
+        ref.stop()
+        ref.tell(cast.Plain(1))  # before anybody listens
+
+        async def listen() -> None:
+            async for letter in system.dead_letters:
+                got.append(letter.message.fn)
+
+        nursery.start_soon(listen)
+        await wait_all_tasks_blocked()
+        ref.tell(cast.Plain(2))
+        await wait_all_tasks_blocked()
+        assert got == [2]
+        ref.tell(cast.Plain(3))
+    assert got == [2, 3]
+
+
+async def test_a_stream_that_is_behind_drops_the_oldest_and_counts_it() -> None:
+    letters = DeadLetters()
+    async with letters.stream(limit=2) as stream:
+        for n in range(5):
+            letters.add(DeadLetter(n, "/s/a", None, "stopped"))
+        assert stream.missed == 3
+    letters.add(DeadLetter(9, "/s/a", None, "stopped"))
+    assert [letter.message async for letter in stream] == [3, 4]
+    with pytest.raises(ValueError, match="1 letter or more"):
+        letters.stream(limit=0)

@@ -11,15 +11,19 @@ from ._actor import Actor as Actor
 from ._context import Context as Context
 from ._dead_letters import DeadLetter as DeadLetter
 from ._dead_letters import DeadLetters as DeadLetters
+from ._dead_letters import LetterStream as LetterStream
 from ._handlers import handles as handles
 from ._messages import Asked as Asked
 from ._messages import Request as Request
 from ._messages import Takes as Takes
 from ._open import open_system as open_system
 from ._ref import Ref as Ref
+from ._registry import Registry as Registry
+from ._services import Service as Service
 from ._system import ActorSystem as ActorSystem
-from ._system import Service as Service
 from ._system import SystemStatistics as SystemStatistics
+from ._topics import Topics as Topics
+from ._watches import Terminated as Terminated
 from .activations import Activation as Activation
 from .activations import ActivationHandle as ActivationHandle
 from .activations import durable as durable
@@ -38,14 +42,18 @@ __all__ = (
     "DeadLetter",
     "DeadLetters",
     "EffectContext",
+    "LetterStream",
     "MailboxStatistics",
     "Operation",
     "Overflow",
     "Ref",
+    "Registry",
     "Request",
     "Service",
     "SystemStatistics",
     "Takes",
+    "Terminated",
+    "Topics",
     "Won",
     "durable",
     "effect",

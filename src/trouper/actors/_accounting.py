@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ActorCrashed, ActorStopped, Reject
 from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job
 from ..supervision import unwrap
+from ._belongings import end_instance
 from ._redelivery import as_sent, put_again
 from ._restarts import supervise
+from ._stash import Stashed, put_aside
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -42,7 +44,10 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
     if ref.doomed is not None:
         if entry is not None and not is_ask:
             ref.not_taken(message, "cut mid-turn")
-        turn_killed(ref, entry, error)
+        turn_killed(ref, entry, None if isinstance(error, Stashed) else error)
+        return
+    if isinstance(error, Stashed):
+        put_aside(ref, entry if is_ask else message)
         return
     if isinstance(error, Reject):
         if is_ask:
@@ -71,6 +76,7 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
 
 def crash(ref: LocalRef, error: BaseException) -> None:
     """Take a failure to the lane of the parent; one that is ending takes it there at its end."""
+    end_instance(ref)
     life = ref.need_life()
     if life.crash is None:
         life.crash = error

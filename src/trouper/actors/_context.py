@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, cast, final
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack, cast, final
 
 from .._holds import run_in_thread
 from ..mailbox import STARTING, Overflow, Priority
 from ..supervision import Restart, Strategy
 from ._messages import M, N
+from ._pipes import start_pipe
+from ._stash import stash, unstash_all
+from ._timers import cancel_timer, set_timer
+from ._watches import link, unlink, unwatch, watch
 
 if TYPE_CHECKING:
     from ._actor import Actor
     from ._local import LocalRef
     from ._ref import Ref
+    from ._registry import Registry
+    from ._topics import Topics
 
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
@@ -103,3 +109,119 @@ class Context(Generic[M]):
             RuntimeError: The asyncio side cancelled the call itself.
         """
         return await self._ref.system.asyncio.call(self._ref, fn, args)
+
+    # --- timers -----------------------------------------------------------------------------------
+
+    def after(self, seconds: float, message: M, *, key: Hashable | None = None) -> Hashable:
+        """Let a message come to this actor once, ``seconds`` from now; return the timer's key.
+
+        It goes before user messages. A timer under a key that has one replaces it. Timers end with
+        the instance: a crash, a restart and a stop cancel them, and one that was cancelled does not
+        come even if its message stood in the mailbox. They run on trio's clock, so a test's virtual
+        time moves them.
+
+        Raises:
+            ValueError: ``seconds`` is negative or not finite.
+            NotHandled: This actor has no handler for the message.
+            TimersFull: It has as many timers as its ``mailbox`` has room.
+        """
+        return set_timer(self._ref, seconds, message, key, repeats=False)
+
+    def every(self, seconds: float, message: M, *, key: Hashable | None = None) -> Hashable:
+        """Let a message come again and again, the first time ``seconds`` from now; return its key.
+
+        Due times lie on a fixed grid, start + n * seconds, so lateness does not add up. No tick is
+        made up for: while one waits to be handled the next ones are left out, and so are those that
+        passed while the loop was busy. Otherwise as `after`; ``seconds`` is more than 0.
+        """
+        return set_timer(self._ref, seconds, message, key, repeats=True)
+
+    def cancel_timer(self, key: Hashable) -> bool:
+        """Cancel the timer of this key; return whether there was one still to come."""
+        return cancel_timer(self._ref, key)
+
+    # --- other actors -----------------------------------------------------------------------------
+
+    def watch(self, ref: Ref[Any]) -> None:
+        """Get exactly one `Terminated` when that actor has ended, at once if it has already.
+
+        Restarts of it do not count, and restarts of this actor keep the watch. Watching twice is
+        watching once; after the message a new watch gives a new message.
+
+        Raises:
+            NotHandled: This actor has no handler for `Terminated`.
+            ValueError: It is this actor, or one of another system.
+        """
+        watch(self._ref, cast("LocalRef", ref))
+
+    def unwatch(self, ref: Ref[Any]) -> None:
+        """End a watch: no `Terminated` comes any more, also if one waits already."""
+        unwatch(self._ref, cast("LocalRef", ref))
+
+    def link(self, ref: Ref[Any]) -> None:
+        """Tie this actor and another: if either crashes for good or is killed, the other fails.
+
+        It fails with `LinkBroken` caused by the first failure, in mid-turn too; what that means is
+        its supervisor's business. A stop, a drain, a shutdown and a restart break no link.
+
+        Raises:
+            LinkBroken: The other has crashed or was killed already.
+            ValueError: It is this actor, or one of another system.
+        """
+        link(self._ref, cast("LocalRef", ref))
+
+    def unlink(self, ref: Ref[Any]) -> None:
+        """Untie two linked actors; unlinked ones stay as they are."""
+        unlink(self._ref, cast("LocalRef", ref))
+
+    @property
+    def registry(self) -> Registry:
+        """The system's names for actors."""
+        return self._ref.system.registry
+
+    @property
+    def topics(self) -> Topics:
+        """The system's topics."""
+        return self._ref.system.topics
+
+    # --- work and mail ----------------------------------------------------------------------------
+
+    def pipe(
+        self,
+        fn: Callable[[Unpack[Ts]], Awaitable[T]],
+        /,
+        *args: *Ts,
+        to: Callable[[T], M],
+        failed: Callable[[Exception], M] | None = None,
+    ) -> None:
+        """Run ``fn(*args)`` beside the turns of this actor; ``to(result)`` comes as a message.
+
+        The message goes before user messages. Pipes end with the instance: a crash, a restart and a
+        stop cancel them and wait for them, and drop their results. Asks in a pipe are nobody's
+        turn: asking this very actor is fine.
+
+        Args:
+            fn: The work; it runs in a task of its own.
+            args: Its arguments.
+            to: Makes the message, most simply the message's class.
+            failed: Makes a message of an error; without it an error crashes this actor.
+
+        Raises:
+            PipesFull: It has as many pipes running as its ``mailbox`` has room.
+        """
+        start_pipe(self._ref, fn, args, to, failed)
+
+    def stash(self) -> NoReturn:
+        """End this turn and put its message aside, for `unstash_all`. Does not return.
+
+        One who asked goes on waiting. A restart puts what was put aside in front of the queue, a
+        stop makes it dead letters.
+
+        Raises:
+            StashFull: As much was put aside as the ``mailbox`` has room.
+        """
+        stash(self._ref)
+
+    def unstash_all(self) -> int:
+        """Put all that was put aside in front of the queue, in order; return how much it was."""
+        return unstash_all(self._ref)

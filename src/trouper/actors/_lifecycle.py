@@ -20,6 +20,7 @@ from trio.lowlevel import current_task, reschedule
 from ..errors import ActorStopped
 from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Job
 from ..supervision import Exit, unwrap
+from ._belongings import end_instance, release, wait_pipes
 from ._context import Context
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def request_stop(ref: LocalRef, kind: StopKind) -> None:
     if (
         state == RUNNING
         and ref.worker is None
-        and (ref.life is None or not ref.life.children)
+        and (ref.life is None or ref.life.is_alone)
         and not (kind == "drain" and ref.queue)
         and not ref.target.__behaviour__.has_stopping
     ):
@@ -102,6 +103,7 @@ def request_stop(ref: LocalRef, kind: StopKind) -> None:
 
 def shut(ref: LocalRef, kind: StopKind) -> None:
     """Do the synchronous half of a stop: no further message starts, whatever is queued."""
+    end_instance(ref)
     if kind == "drain" and ref.state != FAILED:  # a failed one handles nothing more
         ref.refuse_more()
         return
@@ -152,6 +154,7 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
                 await ref.wait_pass_over()
     ref.close("stopped")
     await end_turn(ref, limit)
+    await wait_pipes(ref)
     assert life.stopping is not None
     await stop_children(ref, kind, Exit("shutdown", life.stopping.cause))
     crash, why = life.crash, life.stopping
@@ -231,6 +234,7 @@ def finish(ref: LocalRef, why: Exit) -> None:
         for task in life.stop_waiters:
             reschedule(task)
         life.stop_waiters.clear()
+        release(ref, why)
 
 
 # --- supervision --------------------------------------------------------------------------------

@@ -25,10 +25,12 @@ from ..errors import ActorCrashed, ActorStopped
 from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Intake, Mailbox, Table, wait_in
 from ..supervision import Exit, History, Restart, Strategy
 from ._accounting import turn_failed, turn_killed
+from ._belongings import Belongings, end_instance
 from ._dead_letters import DeadLetter
-from ._lifecycle import request_stop
+from ._lifecycle import escalate, request_stop
 from ._redelivery import Retry, as_sent, is_again
 from ._ref import Ref
+from ._stash import Stashed, put_aside
 
 if TYPE_CHECKING:
     from ._runtime import Runtime
@@ -48,6 +50,7 @@ class Life:
     """The parts of an actor's record that most actors never need."""
 
     __slots__ = (
+        "belongings",
         "brood",
         "children",
         "crash",
@@ -65,16 +68,22 @@ class Life:
     def __init__(self) -> None:
         self.children: dict[str | int, LocalRef] = {}  # in start order
         self.serial = 0  # numbers the unnamed children
+        self.belongings: Belongings | None = None
         self.lane: trio.Lock | None = None  # serialises the supervision of the children
         self.history = History()
+        self.brood: History | None = None  # of the children, when they restart together
         self.crash: BaseException | None = None  # the failure that no restart has mended yet
         self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
-        self.brood: History | None = None  # of the children, when they restart together
         self.retry: Retry | None = None  # the last message that failed and was put back
         self.stop_waiters: list[Task] = []
         self.path: str | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing has to end before this actor can."""
+        return not self.children and (self.belongings is None or not self.belongings.pipes)
 
 
 class _Direct:
@@ -159,6 +168,13 @@ class LocalRef(Mailbox, Ref[Any]):
             life = self.life = Life()
         return life
 
+    def need_belongings(self) -> Belongings:
+        """Return what this actor holds, made now if there was nothing."""
+        life = self.need_life()
+        if life.belongings is None:
+            life.belongings = Belongings()
+        return life.belongings
+
     @property
     def children(self) -> Iterable[LocalRef]:
         """The living children, in start order."""
@@ -199,6 +215,10 @@ class LocalRef(Mailbox, Ref[Any]):
             value = (
                 fn(self.target, message, self.context) if handler[1] else fn(self.target, message)
             )
+        except Stashed:
+            self.worker = None
+            self._direct_over()
+            return await self._ask_in_turn(message, partial(put_aside, self))
         except BaseException as exc:
             if self.options.redeliver:
                 return await self._ask_in_turn(message, partial(self._direct_put_back, exc))
@@ -294,6 +314,15 @@ class LocalRef(Mailbox, Ref[Any]):
             self.system.waits.leave(waiter, self)
 
     # --- ending -----------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """Fail this actor with an error from outside its turns; a running turn is cut."""
+        escalate(self, error)
+
+    def close(self, reason: str) -> None:
+        """Shut the mailbox for good; the stash is dropped with the queue."""
+        end_instance(self)
+        super().close(reason)
 
     @enable_ki_protection
     def stop(self) -> None:

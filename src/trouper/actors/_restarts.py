@@ -28,6 +28,7 @@ from ..supervision import (
     plan_restart,
     unwrap,
 )
+from ._belongings import wait_pipes
 from ._lifecycle import build, end_turn, run_started, run_stopping, stop_children, stop_one
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
             await end_turn(ref, limit)
         else:
             _fail_trapped_asks((ref,))
+        await wait_pipes(ref)
         await stop_children(ref, "stop", Exit("shutdown", why.cause))
         if ref.state == FAILED:
             await run_stopping(ref, why)

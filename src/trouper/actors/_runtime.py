@@ -29,10 +29,14 @@ from ..mailbox import (
 from ..supervision import Exit, Restart, Strategy, check_restart
 from ._asks import AskNet
 from ._asyncio import AsyncioHost
+from ._belongings import wait_pipes
 from ._context import Context
 from ._dead_letters import DeadLetters
 from ._lifecycle import StopKind, finish, run_started, stop_children
 from ._local import LocalRef, SpawnOptions
+from ._registry import Registry
+from ._timers import TimerHeap
+from ._topics import Topics
 from ._waits import WaitGraph
 
 # What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
@@ -69,6 +73,9 @@ class Runtime:
         self.waits = WaitGraph()
         self.asks = AskNet(nursery, ask_safety)
         self.asyncio = AsyncioHost(nursery, self.fail)
+        self.timers = TimerHeap(nursery)
+        self.registry = Registry()
+        self.topics = Topics(self.dead_letters)
         self.threads = trio.CapacityLimiter(40)
         self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1, REJECT)
         self.root.state = RUNNING
@@ -144,6 +151,7 @@ class Runtime:
 
     async def _unstart(self, ref: LocalRef, error: BaseException, done: trio.Event) -> None:
         try:
+            await wait_pipes(ref)
             await stop_children(ref, "stop", Exit("shutdown", error))
         finally:
             finish(ref, Exit("crashed", error))

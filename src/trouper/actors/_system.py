@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
-    Literal,
-    Protocol,
-    TypeAlias,
     TypeVar,
     TypeVarTuple,
     Unpack,
@@ -30,6 +27,7 @@ from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
 from ._runtime import Runtime, check_capacity, check_seconds
+from ._services import CloseMode, Service
 from ._tree import actor_node
 from .activations import Activation, ActivationHandle, Durable
 from .operations import Operation
@@ -39,27 +37,14 @@ if TYPE_CHECKING:
     from ._actor import Actor
     from ._durable import DurableSide
     from ._ref import Ref
+    from ._registry import Registry
+    from ._topics import Topics
     from .groups import EffectHost
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-CloseMode: TypeAlias = Literal["normal", "error", "cancel"]
-
 log = logging.getLogger("trouper.actors")
-
-
-class Service(Protocol):
-    """Something that lives as long as the block: opened before its body, closed before the actors.
-
-    ``open`` runs in the task that opens the system and may keep tasks in ``nursery``; ``close``
-    runs once, on a worker, also when a later service failed to open. It ends those tasks. What it
-    raises ends the system with that error, after everything else has closed.
-    """
-
-    async def open(self, nursery: trio.Nursery, system: ActorSystem) -> None: ...
-    async def close(self, mode: CloseMode) -> None: ...
-    def tree(self) -> TreeNode: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +86,16 @@ class ActorSystem:
     def dead_letters(self) -> DeadLetters:
         """Messages that never had their turn."""
         return self._runtime.dead_letters
+
+    @property
+    def registry(self) -> Registry:
+        """Names for actors, anywhere in the tree."""
+        return self._runtime.registry
+
+    @property
+    def topics(self) -> Topics:
+        """Messages to whoever subscribed."""
+        return self._runtime.topics
 
     async def spawn(
         self,
@@ -289,6 +284,8 @@ class ActorSystem:
                     shut(ref, "kill")
         runtime.asks.close()
         runtime.asyncio.close()
+        runtime.timers.close()
+        runtime.dead_letters.close()
         closed = False
         while not closed:
             try:
@@ -305,8 +302,8 @@ class Block:
         self._run = run
         self._task: trio.lowlevel.Task | None = None
 
-    # Protected: between two of our own steps a Ctrl-C would leave a nursery half closed. The body is
-    # not, and the wait for the shutdown takes its Ctrl-C where it waits.
+    # Protected: between two of our own steps a Ctrl-C would leave a nursery half closed. The body
+    # is not, and the wait for the shutdown takes its Ctrl-C where it waits.
     @enable_ki_protection
     async def __aenter__(self) -> ActorSystem:
         self._task = current_task()

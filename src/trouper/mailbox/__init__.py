@@ -7,6 +7,10 @@ failure means.
 from ._ask import Ask as Ask
 from ._control import CONTROL_BURST as CONTROL_BURST
 from ._control import Control as Control
+from ._control import Owed as Owed
+from ._control import messages_of as messages_of
+from ._control import order as order
+from ._control import put_back as put_back
 from ._control import run_control as run_control
 from ._dispatcher import Dispatcher as Dispatcher
 from ._dispatcher import ReadyQueue as ReadyQueue
@@ -55,12 +59,16 @@ __all__ = (
     "Mailbox",
     "MailboxStatistics",
     "Overflow",
+    "Owed",
     "Priority",
     "ReadyQueue",
     "Stepper",
     "Table",
     "check_overflow",
     "make_intake",
+    "messages_of",
+    "order",
+    "put_back",
     "run_control",
     "suspend",
     "wait_in",

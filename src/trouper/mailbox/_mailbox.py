@@ -23,7 +23,7 @@ from trio.lowlevel import Task, enable_ki_protection, reschedule
 from ..errors import ActorStopped, NotHandled
 from ._age import Age, age_of, hold_up
 from ._ask import Ask
-from ._control import Control
+from ._control import Control, lead, messages_of
 from ._intake import REJECT, Intake, full, take_in
 from ._room import forget, park, send_away, wait_in_line
 from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
@@ -197,19 +197,9 @@ class Mailbox:
         """
         if message.__class__ not in self.accepts and not self._admits(message):
             return
-        lane = self.control
-        if lane is None:
-            lane = self.control = deque()
-        elif len(lane) >= self.capacity:
+        if self.control is not None and len(self.control) >= self.capacity:
             self._overflow()
-        lane.append(message)
-        if len(lane) == 1:
-            # One marker at the head of the user lane stands for the whole control lane, so that
-            # the worker's loop needs no test per message to see it.
-            q = self.queue if self.queue is not None else self.new_queue()
-            q.appendleft(Control(self))
-            if not self.queued:
-                self.list_now()
+        lead(self, message)
 
     def handler_of(self, message: Any) -> Handler:
         """Find who handles a message: its class, then the classes it derives from.
@@ -220,6 +210,14 @@ class Mailbox:
         """
         if self.accepts is CLOSED:
             raise ActorStopped(f"{self.path} is {STATE_NAMES[self.state]}", target=self.path)
+        return self.find(message)
+
+    def find(self, message: Any) -> Handler:
+        """Find who handles a message, also while this mailbox is closed.
+
+        Raises:
+            NotHandled: Nobody does.
+        """
         table = self.table
         for base in type(message).__mro__:
             handler = table.get(base)
@@ -300,13 +298,12 @@ class Mailbox:
         self.queued = True
         self.accepts = CLOSED
         self._refuse_senders()
-        q = self.queue
-        if q:
-            entries = list(self._entries())
-            q.clear()  # in place: the running pass holds this very deque
-            self.control = None
-            for entry in entries:
-                self.drop(entry, reason)
+        entries = list(self._entries())
+        for lane in (self.queue, self.control):
+            if lane:
+                lane.clear()  # in place: the running pass holds this very deque
+        for entry in entries:
+            self.drop(entry, reason)
 
     def drop(self, entry: Any, reason: str) -> None:
         """Tell whoever waits for this entry that it will never have its turn."""
@@ -317,10 +314,9 @@ class Mailbox:
             entry.fail(ActorStopped(f"{self.path} {reason}", target=self.path))
 
     def _entries(self) -> Iterator[Any]:
+        yield from messages_of(self.control)
         for entry in self.queue or ():
-            if entry.__class__ is Control:
-                yield from self.control or ()
-            else:
+            if entry.__class__ is not Control:
                 yield entry
 
     def _refuse_senders(self) -> None:

@@ -1,0 +1,213 @@
+"""The stash: putting messages aside, and getting every one of them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from trouper.actors import Actor, Context, Request, handles, open_system
+from trouper.errors import ActorStopped, StashFull
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Lets the door take what it had put aside."""
+
+    crash: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Knock(Request[int]):
+    n: int
+
+
+class Door(Actor):
+    """Puts visits aside until it is open. ``bad`` visits crash it."""
+
+    def __init__(self, seen: list[int], bad: set[int], is_open: bool = False) -> None:
+        self.seen = seen
+        self.bad = bad
+        self.is_open = is_open
+
+    @handles(Open)
+    def open(self, message: Open, ctx: Context[Any]) -> None:
+        if message.crash:
+            raise ValueError("crash")
+        self.is_open = True
+        ctx.unstash_all()
+
+    @handles(Visit)
+    async def visit(self, message: Visit, ctx: Context[Any]) -> None:
+        if not self.is_open:
+            ctx.stash()
+        if message.n in self.bad:
+            self.bad.remove(message.n)
+            raise ValueError(message.n)
+        self.seen.append(message.n)
+
+    @handles(Knock)
+    def knock(self, message: Knock, ctx: Context[Any]) -> int:
+        if not self.is_open:
+            ctx.stash()
+        return message.n
+
+
+@pytest.mark.proves("Watch: stash")
+async def test_what_was_put_aside_comes_back_in_front_in_order() -> None:
+    seen: list[int] = []
+    async with open_system("s") as system:
+        ref = await system.spawn(Door, seen, set())
+        for n in (1, 2, 3):
+            ref.tell(Visit(n))
+        await wait_all_tasks_blocked()
+        assert seen == []
+        ref.tell(Open())
+        ref.tell(Visit(4))
+        await wait_all_tasks_blocked()
+        assert seen == [1, 2, 3, 4]
+        assert system.statistics().dead_letters == 0
+
+
+async def test_one_who_asked_waits_for_the_turn_to_come() -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(Door, [], set())
+        got: list[int] = []
+
+        async def ask(n: int) -> None:
+            got.append(await ref.ask(Knock(n)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, 1)  # a direct ask: the actor is idle
+            await wait_all_tasks_blocked()
+            ref.tell(Visit(0))
+            nursery.start_soon(ask, 2)  # one that queues
+            await wait_all_tasks_blocked()
+            assert got == []
+            ref.tell(Open())
+        assert sorted(got) == [1, 2]
+
+
+async def test_an_asker_that_gave_up_is_skipped() -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(Door, [], set())
+        with trio.CancelScope() as scope:
+            scope.deadline = trio.current_time() + 0.01
+            await ref.ask(Knock(1))
+        ref.tell(Open())
+        assert await ref.ask(Knock(2)) == 2
+        assert system.statistics().late_replies == 0
+
+
+@pytest.mark.proves("Restart: puts stashed messages back in front")
+async def test_a_restart_puts_stashed_messages_back_in_front() -> None:
+    seen: list[int] = []
+    states = iter([False, True])
+    async with open_system("s") as system:
+        ref = await system.spawn(lambda: Door(seen, set(), next(states)), restart="transient")
+        ref.tell(Visit(1))
+        ref.tell(Visit(2))
+        ref.tell(Open(crash=True))
+        ref.tell(Visit(3))
+        await wait_all_tasks_blocked()
+        assert ref.incarnation == 2
+        assert seen == [1, 2, 3]
+
+
+@pytest.mark.proves("Restart: a second crash while unstashing")
+async def test_a_second_crash_while_unstashing_loses_nothing() -> None:
+    seen: list[int] = []
+    states = iter([False, True, False])
+    bad = {2}
+    async with open_system("s") as system:
+        ref = await system.spawn(lambda: Door(seen, bad, next(states)), restart="transient")
+        for n in (1, 2, 3):
+            ref.tell(Visit(n))
+        ref.tell(Open(crash=True))
+        ref.tell(Visit(4))
+        await wait_all_tasks_blocked()
+        assert (ref.incarnation, seen) == (3, [1])
+        ref.tell(Open())
+        await wait_all_tasks_blocked()
+        assert seen == [1, 3, 4]  # 2 is the message that failed
+        assert [letter.message for letter in system.dead_letters] == [Open(crash=True), Visit(2)]
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "drain"])
+async def test_a_stop_makes_dead_letters_of_the_stash_and_tells_who_asked(how: str) -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(Door, [], set())
+        ref.tell(Visit(1))
+
+        async def ask() -> None:
+            with pytest.raises(ActorStopped):
+                await ref.ask(Knock(2))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            getattr(ref, how)()
+            await ref.stopped()
+        assert [letter.message for letter in system.dead_letters] == [Visit(1)]
+
+
+async def test_the_stash_is_bounded_by_the_mailbox() -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(Door, [], set(), mailbox=2, restart="transient")
+        for n in (1, 2):
+            await ref.send(Visit(n))
+        await wait_all_tasks_blocked()
+        with pytest.raises(Exception, match="failed mid-turn") as raised:
+            await ref.ask(Knock(3))
+        assert isinstance(raised.value.__cause__, StashFull)
+
+
+async def test_only_a_turn_has_a_message_to_stash() -> None:
+    class Early(Door):
+        async def started(self, ctx: Context[Any]) -> None:
+            ctx.stash()
+
+    async with open_system("s") as system:
+        with pytest.raises(Exception, match="did not start") as raised:
+            await system.spawn(Early, [], set())
+        assert "only a handler has a message" in str(raised.value.__cause__)
+
+
+async def test_a_control_message_may_be_put_aside_too(autojump_clock: Any) -> None:
+    seen: list[int] = []
+
+    class Timed(Door):
+        async def started(self, ctx: Context[Any]) -> None:
+            ctx.after(1, Visit(9))
+
+    async with open_system("s") as system:
+        ref = await system.spawn(Timed, seen, set())
+        await trio.sleep(2)
+        ref.tell(Open())
+        await wait_all_tasks_blocked()
+        assert seen == [9]
+
+
+async def test_unstashing_keeps_a_priority(autojump_clock: Any) -> None:
+    seen: list[int] = []
+    async with open_system("s") as system:
+
+        def urgency(message: Any) -> int:
+            return -1 if isinstance(message, Open) else getattr(message, "n", 0)
+
+        ref = await system.spawn(Door, seen, set(), priority=urgency)
+        for n in (3, 1):
+            ref.tell(Visit(n))
+            await wait_all_tasks_blocked()
+        ref.tell(Visit(2))
+        ref.tell(Open())
+        await wait_all_tasks_blocked()
+        assert seen == [1, 2, 3]
