@@ -1,5 +1,6 @@
 """Supervision of any trio child: restart rules, ordered shutdown, and the tree they make."""
 
+from ._child import ChildSpec as ChildSpec
 from ._exit import Exit as Exit
 from ._exit import ExitKind as ExitKind
 from ._failures import join_failures as join_failures
@@ -23,7 +24,6 @@ from ._rules import decide as decide
 from ._rules import one_for_all as one_for_all
 from ._rules import one_for_one as one_for_one
 from ._rules import rest_for_one as rest_for_one
-from ._supervisor import ChildSpec as ChildSpec
 from ._supervisor import Supervisor as Supervisor
 from ._tree import TreeNode as TreeNode
 from ._tree import render_text as render_text

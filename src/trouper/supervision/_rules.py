@@ -183,6 +183,11 @@ class Forget:
 Verdict: TypeAlias = RestartAfter | Escalate | Forget
 
 
+def comes_back(restart: Restart, *, failed: bool) -> bool:
+    """Tell whether a child of this policy that ended by itself is started again."""
+    return restart == "permanent" or (restart == "transient" and failed)
+
+
 def decide(
     strategy: Strategy,
     restart: Restart,
@@ -203,7 +208,7 @@ def decide(
         now: Seconds on any clock that does not go back.
         chance: Random in [0, 1), for the jitter.
     """
-    if restart == "never" or (restart == "transient" and not failed):
+    if not comes_back(restart, failed=failed):
         return Escalate(is_limit=False) if failed else Forget()
     window = strategy.intensity.add(history.window, now)
     if window is None:

@@ -12,22 +12,23 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVarTuple, Unpack, final
+from typing import TypeVarTuple, Unpack, final
 
 import trio
 
 from ..errors import NameTaken, RestartLimitReached, ShuttingDown
+from ._child import Child, ChildSpec
 from ._exit import Exit
 from ._failures import join_failures, unwrap
+from ._plan import check_significant, ends_parent, plan_restart
 from ._rules import (
     Forget,
     History,
     Restart,
     RestartAfter,
     Strategy,
-    check_restart,
+    comes_back,
     decide,
     one_for_one,
 )
@@ -38,45 +39,19 @@ Ts = TypeVarTuple("Ts")
 log = logging.getLogger("trouper.supervision")
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSpec:
-    """How to start one child, and how to treat it."""
-
-    name: str
-    fn: Callable[..., Awaitable[object]]
-    args: tuple[Any, ...] = ()
-    restart: Restart = "permanent"
-    shutdown: float = 5.0
-
-    def __post_init__(self) -> None:
-        check_restart(self.restart)
-        if not self.shutdown >= 0:
-            raise ValueError(f"shutdown must be 0 seconds or more, not {self.shutdown}")
-
-
-class _Child:
-    """A running child. Written by its own task and by its supervisor's shutdown."""
-
-    __slots__ = ("ended", "exit", "history", "restarts", "scope", "spec", "state", "stopping")
-
-    def __init__(self, spec: ChildSpec) -> None:
-        self.spec = spec
-        self.state = "running"
-        self.restarts = 0
-        self.history = History()
-        # One scope for all lives of the child and the waits between them.
-        self.scope = trio.CancelScope(shield=True)
-        self.stopping: Exit | None = None  # set before the scope is cancelled
-        self.exit: Exit | None = None
-        self.ended = trio.Event()
-
-
 @final
 class Supervisor:
     """Use it as ``async with Supervisor("name") as supervisor``; children stop when it is left.
 
     A child that fails beyond its policy cancels the body; its failure comes out of the block,
-    unwrapped, or in one group with an error of the body.
+    unwrapped, or in one group with an error of the body. When significant children end the block
+    (``auto_shutdown`` of the strategy), the body is cancelled too, and the block is left normally.
+
+    Args:
+        name: In error texts, logs and task names.
+        strategy: Whom a failure concerns, how often it may happen, and how long to wait before a
+            new life; `one_for_one` by default.
+        seed: Of the jitter of the back-off.
     """
 
     def __init__(
@@ -89,7 +64,10 @@ class Supervisor:
         self.name = name
         self.strategy = strategy or one_for_one()
         self._random = random.Random(seed)
-        self._children: dict[str, _Child] = {}
+        self._children: dict[str, Child] = {}  # in start order, whatever was restarted since
+        self._history = History()  # of all children, when they restart together
+        self._reports: dict[Child, BaseException | None] = {}  # ended, and to restart together
+        self._mending: trio.CancelScope | None = None  # while a task works on the reports
         self._closing = False
         self._failure: BaseException | None = None
         self._nursery: trio.Nursery | None = None
@@ -116,6 +94,7 @@ class Supervisor:
         name: str | None = None,
         restart: Restart = "permanent",
         shutdown: float = 5.0,
+        significant: bool = False,
     ) -> str:
         """Start a child and return its name.
 
@@ -125,8 +104,10 @@ class Supervisor:
             name: Unique among the children; made from the function's name by default.
             restart: *permanent*, *transient* or *never*.
             shutdown: Seconds it gets to end once it is cancelled, before it is reported as late.
+            significant: The block may end with this child; see ``auto_shutdown`` of the strategy.
 
         Raises:
+            ValueError: A significant child that could never end the block.
             NameTaken: A living child has this name.
             ShuttingDown: The block is being left, or was not entered.
         """
@@ -136,7 +117,9 @@ class Supervisor:
             name = f"{getattr(fn, '__name__', 'child')}#{len(self._children) + 1}"
         if name in self._children:
             raise NameTaken(f"{self.name}/{name} is running already; choose another name=")
-        child = _Child(ChildSpec(name, fn, args, restart, shutdown))
+        child = Child(ChildSpec(name, fn, args, restart, shutdown, significant))
+        if significant:
+            check_significant(self.strategy, restart)
         self._children[name] = child
         self._nursery.start_soon(self._live, child, name=f"{self.name}/{name}")
         return name
@@ -164,54 +147,74 @@ class Supervisor:
 
     # --- life of a child --------------------------------------------------------------------------
 
-    async def _live(self, child: _Child) -> None:
+    async def _live(self, child: Child) -> None:
         with child.scope:
-            while True:
-                error = await self._run_once(child)
-                if child.stopping is not None:
-                    break
-                delay = self._after(child, error)
-                if delay is None:
-                    break
-                child.state = "waiting"
-                await trio.sleep(delay)
-                child.state = "running"
+            error = await self._run_once(child)
+            while child.stopping is None and await self._wait_for_life(child, error):
                 child.restarts += 1
-        child.exit = child.exit or child.stopping or Exit("finished")
+                error = await self._run_once(child)
+        is_own_end = child.stopping is None and child.exit == Exit("finished")
         del self._children[child.spec.name]
-        child.ended.set()
+        child.end()
+        if child.spec.significant and is_own_end:
+            left = sum(other.spec.significant for other in self._children.values())
+            if ends_parent(self.strategy.auto_shutdown, left):
+                self._closing = True
+                self._body.cancel()
 
-    async def _run_once(self, child: _Child) -> BaseException | None:
+    async def _run_once(self, child: Child) -> BaseException | None:
         spec = child.spec
         try:
-            await spec.fn(*spec.args)
+            with child.begin():
+                await spec.fn(*spec.args)
         except BaseException as exc:
             error = unwrap(exc)
-            if child.stopping is None:
+            if child.stopping is None and not child.is_held:
                 return error
             if error is not None:
                 log.error("%s/%s failed while stopping", self.name, spec.name, exc_info=error)
                 if not isinstance(error, Exception):
                     self._fail(error)
+        finally:
+            child.life_over.set()
         return None
 
-    def _after(self, child: _Child, error: BaseException | None) -> float | None:
-        """Apply the verdict; return how long to wait before the next life, or None."""
-        spec = child.spec
+    async def _wait_for_life(self, child: Child, error: BaseException | None) -> bool:
+        """Wait until the child may live again. Return False when it may not."""
+        child.state = "waiting"
         if error is not None and not isinstance(error, Exception):
             child.exit = Exit("crashed", error)  # KeyboardInterrupt and SystemExit: never a restart
             self._fail(error)
-            return None
+            return False
+        is_shared = self.strategy.is_shared
+        if child.is_held:
+            pass
+        elif is_shared and comes_back(child.spec.restart, failed=error is not None):
+            self._report(child, error)
+        else:
+            delay = self._delay(child, error)
+            if delay is not None:
+                await trio.sleep(delay)
+            return delay is not None
+        await child.go.wait()
+        return child.exit is None
+
+    def _delay(self, child: Child, error: BaseException | None) -> float | None:
+        """Apply the verdict; return how long to wait before the next life, or None."""
+        spec, is_shared = child.spec, self.strategy.is_shared
         verdict = decide(
             self.strategy,
             spec.restart,
-            child.history,
+            self._history if is_shared else child.history,
             failed=error is not None,
             now=trio.current_time(),
             chance=self._random.random(),
         )
         if isinstance(verdict, RestartAfter):
-            child.history = verdict.history
+            if is_shared:
+                self._history = verdict.history
+            else:
+                child.history = verdict.history
             return verdict.delay
         if isinstance(verdict, Forget):
             child.exit = Exit("finished")
@@ -228,6 +231,63 @@ class Supervisor:
         assert error is not None
         self._fail(error)
         return None
+
+    # --- restarting several together --------------------------------------------------------------
+
+    def _report(self, child: Child, error: BaseException | None) -> None:
+        """Leave it to one task, which restarts whom this end concerns; ends are served in order."""
+        self._reports[child] = error
+        if self._mending is None and not self._closing:
+            assert self._nursery is not None
+            self._mending = trio.CancelScope(shield=True)
+            self._nursery.start_soon(self._mend, self._mending, name=f"{self.name} restarts")
+
+    async def _mend(self, scope: trio.CancelScope) -> None:
+        with scope:
+            while self._reports:
+                child = next(iter(self._reports))
+                error = self._reports.pop(child)
+                if not child.is_ending:
+                    await self._restart_with(child, error)
+        self._mending = None
+
+    async def _restart_with(self, child: Child, error: BaseException | None) -> None:
+        """Restart a child that ended, and those whom the strategy takes along."""
+        delay = self._delay(child, error)
+        if delay is None:
+            child.go.set()
+            return
+        policies: dict[Child, Restart] = {}
+        for each in self._children.values():
+            policies[each] = each.spec.restart
+        plan = plan_restart(self.strategy, policies, child)
+        for each in plan.stop:
+            if each is child:
+                continue
+            if each in plan.start:
+                await self._hold(each)
+            else:
+                await self._stop(each, Exit("shutdown", error))
+                await each.ended.wait()
+        with trio.move_on_after(delay):
+            await child.ended.wait()  # a stop of the one that failed ends the wait
+        for each in plan.start:
+            if not each.is_ending:
+                each.begun = trio.Event()
+                each.go.set()
+                await each.begun.wait()
+
+    async def _hold(self, child: Child) -> None:
+        """End this life of a child and leave it parked, for its next one."""
+        await child.begun.wait()  # one that was started in this very tick
+        child.is_held = True
+        self._reports.pop(child, None)  # it ended by itself as well: one restart serves both
+        child.life.cancel()
+        with trio.move_on_after(child.spec.shutdown):
+            await child.life_over.wait()
+        if not child.life_over.is_set():
+            self._log_late(child)
+            await child.life_over.wait()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None:
@@ -253,6 +313,8 @@ class Supervisor:
 
     async def _shut_down(self, why: Exit) -> None:
         self._closing = True
+        if self._mending is not None:
+            self._mending.cancel()
         while self._children:
             child = next(reversed(self._children.values()))
             try:
@@ -267,20 +329,23 @@ class Supervisor:
                 for other in self._children.values():
                     self._cancel(other, why)
 
-    def _cancel(self, child: _Child, why: Exit) -> None:
+    def _cancel(self, child: Child, why: Exit) -> None:
         if child.stopping is None:
             child.stopping = why
             child.state = "stopping"
             child.scope.cancel()
 
-    async def _stop(self, child: _Child, why: Exit) -> None:
+    async def _stop(self, child: Child, why: Exit) -> None:
         self._cancel(child, why)
         with trio.move_on_after(child.spec.shutdown):
             await child.ended.wait()
         if not child.ended.is_set():
-            log.warning(
-                "%s/%s did not end within its shutdown budget of %s s; still waiting",
-                self.name,
-                child.spec.name,
-                child.spec.shutdown,
-            )
+            self._log_late(child)
+
+    def _log_late(self, child: Child) -> None:
+        log.warning(
+            "%s/%s did not end within its shutdown budget of %s s; still waiting",
+            self.name,
+            child.spec.name,
+            child.spec.shutdown,
+        )
