@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -25,3 +26,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     budget: float | None = item.config.getoption("--soak-seconds")
     if budget is not None and time.monotonic() - _STARTED > budget:
         pytest.skip(f"the soak's {budget:g} s are used up")
+
+
+@pytest.fixture
+def soak_left(request: pytest.FixtureRequest) -> float:
+    """Seconds that are left of ``--soak-seconds``; infinite without it."""
+    budget: float | None = request.config.getoption("--soak-seconds")
+    return math.inf if budget is None else budget - (time.monotonic() - _STARTED)
