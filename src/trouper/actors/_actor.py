@@ -35,7 +35,8 @@ class Actor(Generic[M]):
     async def stopping(self, ctx: Context[Any], why: Exit) -> None:
         """Run once for every instance when it ends, shielded, within the shutdown budget.
 
-        It runs before a restart too; ``why.kind`` is *crashed* then.
+        It runs before a restart too; ``why.kind`` is *crashed* then, or *shutdown* when a sibling's
+        failure took this actor along.
         """
 
 

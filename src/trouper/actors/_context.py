@@ -76,6 +76,7 @@ class Context(Generic[M]):
         overflow: Overflow | None = None,
         priority: Priority | None = None,
         redeliver: int = 0,
+        significant: bool = False,
     ) -> Ref[N]:
         """Start a child of this actor; see `ActorSystem.spawn`."""
         runtime = self._ref.system
@@ -84,7 +85,9 @@ class Context(Generic[M]):
         if not dispatcher.credit:
             await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
         mail = overflow, priority, redeliver
-        ref = runtime.place(self._ref, make, args, name, mailbox, restart, strategy, shutdown, mail)
+        ref = runtime.place(
+            self._ref, make, args, name, mailbox, restart, strategy, shutdown, significant, mail
+        )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
         return ref

@@ -19,7 +19,7 @@ from trio.lowlevel import current_task, reschedule
 
 from ..errors import ActorStopped
 from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Job
-from ..supervision import Exit, unwrap
+from ..supervision import Exit, ends_parent, unwrap
 from ._belongings import end_instance, release, wait_pipes
 from ._context import Context
 
@@ -74,11 +74,13 @@ async def run_started(ref: LocalRef) -> None:
 # --- stopping -----------------------------------------------------------------------------------
 
 
-def request_stop(ref: LocalRef, kind: StopKind) -> None:
+def request_stop(ref: LocalRef, kind: StopKind, why: Exit | None = None) -> None:
     """Ask for the end of an actor and return; the plain half of ``stop``, ``drain``, ``kill``."""
     state = ref.state
     if state == STOPPED:
         return
+    if ref.options.significant:
+        _note_own_end(ref)
     if (
         state == RUNNING
         and ref.worker is None
@@ -90,14 +92,14 @@ def request_stop(ref: LocalRef, kind: StopKind) -> None:
             ref.close("stopped")
         ref.queued = True
         ref.accepts = CLOSED
-        finish(ref, EXITS[kind])  # nothing to wait for: no job
+        finish(ref, why or EXITS[kind])  # nothing to wait for: no job
         return
     if state == STARTING:
         if ref.scope is not None:
             ref.scope.cancel()  # its spawn cleans up
         return
     shut(ref, kind)
-    if _claim(ref, EXITS[kind]):
+    if _claim(ref, why or EXITS[kind]):
         ref.dispatcher.run_job(Job(f"{ref.path}!stop", _drive, ref, kind))
 
 
@@ -235,9 +237,36 @@ def finish(ref: LocalRef, why: Exit) -> None:
             reschedule(task)
         life.stop_waiters.clear()
         release(ref, why)
+        if life.is_own_end and parent is not None:
+            _heed(parent)
 
 
 # --- supervision --------------------------------------------------------------------------------
+
+
+def _note_own_end(ref: LocalRef) -> None:
+    """Note that a significant actor ends by itself: nobody stops it yet, and its parent does not.
+
+    What the body of the system stops, the system itself stops.
+    """
+    by = ref.dispatcher.running_mailbox() or ref.system.root
+    life = ref.need_life()
+    if life.stopping is None and ref.state != STARTING and by is not ref.parent:
+        life.is_own_end = True
+
+
+def _heed(parent: LocalRef) -> None:
+    """End a parent whose significant children have ended, if that is its strategy."""
+    left = sum(child.options.significant for child in parent.children)
+    if not ends_parent(parent.options.strategy.auto_shutdown, left):
+        return
+    if parent.parent is None:
+        parent.system.end()
+        return
+    life = parent.need_life()
+    if life.stopping is None:
+        life.is_own_end = parent.options.significant  # whoever brought it about
+    request_stop(parent, "stop", Exit("shutdown"))
 
 
 def escalate(parent: LocalRef, error: BaseException) -> None:

@@ -44,6 +44,7 @@ class SpawnOptions:
     strategy: Strategy
     shutdown: float
     redeliver: int
+    significant: bool = False
 
 
 class Life:
@@ -56,6 +57,7 @@ class Life:
         "crash",
         "history",
         "is_beyond_help",
+        "is_own_end",
         "lane",
         "path",
         "restarting",
@@ -74,6 +76,7 @@ class Life:
         self.brood: History | None = None  # of the children, when they restart together
         self.crash: BaseException | None = None  # the failure that no restart has mended yet
         self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
+        self.is_own_end = False  # a significant actor ends, and not by its parent's doing
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
         self.retry: Retry | None = None  # the last message that failed and was put back

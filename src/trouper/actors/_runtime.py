@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final, final
 
 import trio
@@ -26,7 +27,14 @@ from ..mailbox import (
     check_overflow,
     make_intake,
 )
-from ..supervision import Exit, Restart, Strategy, check_restart
+from ..supervision import (
+    Exit,
+    Restart,
+    Strategy,
+    check_restart,
+    check_significant,
+    one_for_one,
+)
 from ._asks import AskNet
 from ._asyncio import AsyncioHost
 from ._belongings import wait_pipes
@@ -66,7 +74,9 @@ class Runtime:
         self.closing = False
         self.capacity = mailbox
         self.intake = REJECT if overflow == "reject" else Intake(overflow)
-        self.options = SpawnOptions("never", strategy, shutdown, 0)
+        # The strategy is the system's own; actors take over how often and how fast, not whom.
+        theirs = one_for_one(intensity=strategy.intensity, backoff=strategy.backoff)
+        self.options = SpawnOptions("never", theirs, shutdown, 0)
         self.random = random.Random(seed)
         self.dispatcher = Dispatcher(nursery, self.fail)
         self.dead_letters = DeadLetters()
@@ -77,7 +87,8 @@ class Runtime:
         self.registry = Registry()
         self.topics = Topics(self.dead_letters)
         self.threads = trio.CapacityLimiter(40)
-        self.root = LocalRef(self, None, name, Runtime, (), self.options, {}, 1, REJECT)
+        root = SpawnOptions("never", strategy, shutdown, 0)
+        self.root = LocalRef(self, None, name, Runtime, (), root, {}, 1, REJECT)
         self.root.state = RUNNING
         self.root.need_life()
 
@@ -85,6 +96,11 @@ class Runtime:
         """End the system with this error: past every supervisor. The first one counts."""
         if self.failure is None:
             self.failure = error
+        self.body.cancel()
+
+    def end(self) -> None:
+        """Leave the block as if its body had returned: significant actors have ended."""
+        self.closing = True
         self.body.cancel()
 
     @enable_ki_protection
@@ -98,6 +114,7 @@ class Runtime:
         restart: Restart,
         strategy: Strategy | None,
         shutdown: float | None,
+        significant: bool,
         mail: tuple[Overflow | None, Priority | None, int],
     ) -> LocalRef:
         """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
@@ -107,6 +124,9 @@ class Runtime:
         overflow, priority, redeliver = mail
         if restart != "never" or strategy is not None or shutdown is not None or redeliver:
             options = self._options(restart, strategy, shutdown, redeliver)
+        if significant:
+            check_significant(parent.options.strategy, restart)
+            options = replace(options, significant=True)
         if mailbox is not None:
             capacity = check_capacity(mailbox)
         if overflow is not None or priority is not None:

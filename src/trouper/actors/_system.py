@@ -110,6 +110,7 @@ class ActorSystem:
         overflow: Overflow | None = None,
         priority: Priority | None = None,
         redeliver: int = 0,
+        significant: bool = False,
     ) -> Ref[N]:
         """Start an actor and return its ref once its ``started`` hook has returned.
 
@@ -120,7 +121,7 @@ class ActorSystem:
             mailbox: Messages it may have waiting; the system's ``mailbox`` by default.
             restart: What happens when it fails: *permanent* and *transient* restart it, *never*
                 stops it and fails its parent.
-            strategy: How it supervises its own children.
+            strategy: How it supervises its own children; `one_for_one` by default.
             shutdown: Seconds for drain and running turn when it stops, and again for its
                 ``stopping`` hook; the system's ``shutdown`` by default.
             overflow: What a full mailbox does; the system's ``overflow`` by default. *reject*:
@@ -130,6 +131,8 @@ class ActorSystem:
             priority: Called with each message: lower values are served first, equal ones in order.
             redeliver: How often a message that the actor crashed on is delivered again, before it
                 is a dead letter and its asker is told. Needs ``restart``.
+            significant: Its end may end the parent; see ``auto_shutdown`` of the parent's strategy.
+                A stop by the parent itself does not count.
 
         Raises:
             StartFailed: The constructor or the hook raised; the cause is attached. The name is
@@ -144,7 +147,7 @@ class ActorSystem:
             await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
         mail = overflow, priority, redeliver
         ref = runtime.place(
-            runtime.root, make, args, name, mailbox, restart, strategy, shutdown, mail
+            runtime.root, make, args, name, mailbox, restart, strategy, shutdown, significant, mail
         )
         if ref.state == STARTING:
             await runtime.bring_up(ref)
