@@ -13,9 +13,10 @@ class Exit:
     """Why a child ended.
 
     ``kind`` is the word: *finished* (its code returned), *stopped*, *drained* or *killed* (somebody
-    asked), *shutdown* (its parent or the system ends, or restarts it along with a sibling), *crashed* (it failed and was not restarted).
-    ``cause`` is the failure behind a crash, or behind the shutdown that took this child along, or
-    the one it was stopped with before a restart could mend it.
+    asked), *shutdown* (its parent or the system ends, or restarts it along with a sibling),
+    *crashed* (it failed and was not restarted). ``cause`` is the failure behind a crash, or behind
+    the shutdown that took this child along, or the one it was stopped with before a restart could
+    mend it.
     """
 
     kind: ExitKind

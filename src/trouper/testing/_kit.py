@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar, TypeVarTuple, Unpack, final
 import trio
 
 from ..actors import Actor, ActorSystem, Asked, Ref, open_system
-from ..supervision import Exit, Restart, unwrap
+from ..supervision import Exit, Restart, Strategy, unwrap
 from ._probe import WITHIN
 
 N = TypeVar("N")
@@ -31,6 +31,7 @@ class TestKit(Generic[N]):
         make: The actor's class, or what makes an instance.
         args: Constructor arguments.
         restart: What happens when it fails; see `ActorSystem.spawn`.
+        strategy: How it supervises its own children.
         options: Keyword arguments of `open_system`.
 
     Raises:
@@ -45,9 +46,10 @@ class TestKit(Generic[N]):
         /,
         *args: *Ts,
         restart: Restart = "never",
+        strategy: Strategy | None = None,
         **options: Any,
     ) -> None:
-        self._spawn = partial(_spawn, make=make, args=args, restart=restart)
+        self._spawn = partial(_spawn, make=make, args=args, restart=restart, strategy=strategy)
         self._options = options
         self._manager = trio.open_nursery()
         self._closing = trio.Event()
@@ -170,6 +172,11 @@ class TestKit(Generic[N]):
 
 
 async def _spawn(
-    system: ActorSystem, *, make: Callable[..., Actor[N]], args: tuple[Any, ...], restart: Restart
+    system: ActorSystem,
+    *,
+    make: Callable[..., Actor[N]],
+    args: tuple[Any, ...],
+    restart: Restart,
+    strategy: Strategy | None,
 ) -> Ref[N]:
-    return await system.spawn(make, *args, restart=restart)
+    return await system.spawn(make, *args, restart=restart, strategy=strategy)
