@@ -67,7 +67,7 @@ class AsyncioHost:
         await self._is_open.wait()
         if self._loop is None or self._closing.is_set():
             raise ShuttingDown("the asyncio loop of this system has ended")
-        ref.dispatcher.foreign = FOREIGN
+        ref.dispatcher.home.foreign = FOREIGN
         call = ForeignCall(ref)
         before = FOREIGN.set(call)
         # asyncio code finds the way back (`trio_as_aio`) through this variable.

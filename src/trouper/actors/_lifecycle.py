@@ -100,7 +100,7 @@ def request_stop(ref: LocalRef, kind: StopKind, why: Exit | None = None) -> None
         return
     shut(ref, kind)
     if _claim(ref, why or EXITS[kind]):
-        ref.dispatcher.run_job(Job(f"{ref.path}!stop", _drive, ref, kind))
+        ref.system.dispatcher.run_job(Job(f"{ref.path}!stop", _drive, ref, kind))
 
 
 def shut(ref: LocalRef, kind: StopKind) -> None:
@@ -228,6 +228,8 @@ def finish(ref: LocalRef, why: Exit) -> None:
     ref.state = STOPPED
     ref.exit = why
     ref.target = ref.context = ref.queue = None
+    if ref.dispatcher is not ref.system.dispatcher:
+        ref.dispatcher.dismiss()
     parent = ref.parent
     if parent is not None and parent.life is not None:
         parent.life.children.pop(ref.label, None)

@@ -74,6 +74,7 @@ class Dispatcher:
         self.clock = clock
         self.parked = True  # nobody drains `ready`, and it is empty
         self.closed = False
+        self.home = self  # for an annex, the one that it belongs to
         self.idle: list[Worker] = []
         self.workers: dict[Task, Worker] = {}
         self.later: list[Stepper] = []  # join `ready` when the next tick begins
@@ -182,8 +183,9 @@ class Dispatcher:
                 worker.ask.fail(InvariantError(f"a worker died: {error!r}"))
             if not worker.leaked:  # else it was charged to the actor that did it
                 self.on_bug(error)
-        if self._gone is not None and not self.workers:
-            self._gone.set()
+        gone = self.home._gone
+        if gone is not None and not self.workers:
+            gone.set()
 
     def running_mailbox(self) -> Mailbox | None:
         """Return whose turn waits if the current task waits, or None outside of any turn.
@@ -197,7 +199,8 @@ class Dispatcher:
         except KeyError:
             worker = self._find_worker(task)
         if worker is None:
-            return None if self.foreign is None else self._foreign_mailbox(task, self.foreign)
+            foreign = self.home.foreign
+            return None if foreign is None else self._foreign_mailbox(task, foreign)
         running = worker.running
         return running.box if isinstance(running, Job) else running
 
@@ -215,17 +218,39 @@ class Dispatcher:
         worker = self._ancestry[asking] = None if task is None else self.workers[task]
         return worker
 
-    async def close(self) -> None:
-        """Let every worker leave and wait until all have. Nothing may be queued any more.
+    def annex(self) -> Dispatcher:
+        """Make a dispatcher for one mailbox that wants a task of its own; `dismiss` ends it.
 
-        KeyboardInterrupt comes out of the wait; call again to go on waiting.
+        Its workers count among this one's; its context is a copy of the caller's.
         """
+        other = Dispatcher(
+            self.nursery,
+            self.on_bug,
+            turns=self.turns,
+            budget=self.budget,
+            time_budget=self.time_budget,
+            idle_limit=1,
+            clock=self.clock,
+        )
+        other.home, other.direct = self, False
+        other.workers, other._ancestry = self.workers, self._ancestry
+        return other
+
+    def dismiss(self) -> None:
+        """Let every worker leave, without waiting for that. Nothing may be queued any more."""
         if not self.closed:
             self.closed = True
             self.parked = False
             for worker in self.idle:
                 reschedule(worker.task)
             self.idle.clear()
+
+    async def close(self) -> None:
+        """Let every worker leave and wait until all have. Nothing may be queued any more.
+
+        KeyboardInterrupt comes out of the wait; call again to go on waiting.
+        """
+        self.dismiss()
         self._gone = trio.Event()
         if self.workers:
             await self._gone.wait()
@@ -236,7 +261,7 @@ class Dispatcher:
     def statistics(self) -> DispatcherStatistics:
         """Return the size of the pool and of the queue as they are now."""
         return DispatcherStatistics(
-            workers=len(self.workers),
+            workers=sum(worker.dispatcher is self for worker in self.workers.values()),
             idle=len(self.idle),
             ready=len(self.ready),
             started=self._started,
