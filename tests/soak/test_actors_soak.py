@@ -30,6 +30,7 @@ import trio
 from trio.testing import MockClock
 
 from trouper import Actor, ActorSystem, Context, Ref, Reject, Request, handles, open_system
+from trouper.actors import Terminated
 from trouper.actors._local import LocalRef
 from trouper.errors import (
     ActorCrashed,
@@ -124,12 +125,32 @@ class Sum(Request[int]):
     fails: bool = False
 
 
-class Node(Actor[Note | Nap | Grow | Pass | Flood | Sum]):
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Sets timers and pipes, watches and links itself."""
+
+    other: Ref[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Put aside, or takes back what was put aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """Came out of a pipe."""
+
+    result: None
+
+
+class Node(Actor[Note | Nap | Grow | Pass | Flood | Sum | Live | Later | Piped | Terminated]):
     """Does what it is told, carelessly."""
 
     made: ClassVar[int] = 0
     cycles: ClassVar[int] = 0
     unknown: ClassVar[int] = 0
+    ends: ClassVar[int] = 0  # seen by watchers
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -186,6 +207,30 @@ class Node(Actor[Note | Nap | Grow | Pass | Flood | Sum]):
     async def flood(self, message: Flood) -> None:
         for _ in range(message.count):
             await message.to.send(Note())
+
+    @handles(Live)
+    def live(self, message: Live, ctx: Context) -> None:
+        ctx.after(self.chance.random(), Note(self.chance.random() < 0.2))
+        ctx.every(0.05 + self.chance.random(), Note(), key="beat")
+        ctx.pipe(trio.sleep, self.chance.random(), to=Piped)
+        if message.other is not ctx.self_ref:
+            ctx.watch(message.other)
+            if self.chance.random() < 0.3:
+                ctx.link(message.other)
+
+    @handles(Later)
+    def later(self, message: Later, ctx: Context) -> None:
+        if self.chance.random() < 0.7:
+            ctx.stash()
+        ctx.unstash_all()
+
+    @handles(Piped)
+    def piped(self, message: Piped) -> None:
+        self.seen += 1
+
+    @handles(Terminated)
+    def gone(self, message: Terminated) -> None:
+        Node.ends += 1
 
     async def stopping(self, ctx: Context, why: Exit) -> None:
         if self.chance.random() < 0.1:
@@ -297,13 +342,31 @@ class Round:
         a.tell(Flood(b, 8))
         b.tell(Flood(a, 8))
 
+    async def live(self) -> None:
+        ref = self.any()
+        await ref.send(Live(self.any()))
+        for _ in range(self.chance.randrange(4)):
+            ref.tell(Later())
+
     async def stop_some(self) -> None:
         ref = self.any()
         self.chance.choice((ref.stop, ref.drain, ref.kill))()
         if self.chance.random() < 0.5:
             await ref.stopped()
 
-    acts = (grow, grow, crash, crash, ask_and_crash, ask_and_crash, circle, flood, stop_some)
+    acts = (
+        grow,
+        grow,
+        crash,
+        crash,
+        ask_and_crash,
+        ask_and_crash,
+        circle,
+        flood,
+        live,
+        live,
+        stop_some,
+    )
 
 
 class Soak:
@@ -446,6 +509,7 @@ def check(soak: Soak) -> None:
     for kind in ("done", "cancelled", "ActorCrashed", "ActorStopped"):
         assert soak.ends[kind], (kind, soak.ends)
     assert Node.cycles
+    assert Node.ends
     assert Node.unknown == 0
     print(f"{soak.rounds} rounds, {Node.made} actors, {Node.cycles} cycles: {dict(soak.ends)}")
     print(f"allocated blocks: {soak.blocks[:3]} ... {soak.blocks[-3:]}")
