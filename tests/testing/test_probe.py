@@ -8,6 +8,7 @@ from typing import Any, assert_type
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from trouper import (
@@ -21,7 +22,8 @@ from trouper import (
     handles,
     open_system,
 )
-from trouper.testing import Probe
+from trouper.actors import Terminated
+from trouper.testing import Probe, TestKit
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,46 @@ async def test_it_stops_like_any_actor(autojump_clock: MockClock, system: ActorS
         await probe.stopped()
         with pytest.raises(ActorStopped):
             await probe.send(Gone())
+
+
+class Watcher(Actor[Report | Terminated]):
+    """Watches whom it is to report to, and reports an end to nobody."""
+
+    seen: Terminated | None = None
+
+    @handles(Report)
+    def report(self, message: Report, ctx: Context) -> None:
+        ctx.watch(message.to)
+        ctx.watch(message.to)
+
+    @handles(Terminated)
+    def gone(self, message: Terminated) -> None:
+        assert self.seen is None
+        self.seen = message
+
+
+async def test_it_watches_and_is_watched_like_any_actor(
+    autojump_clock: MockClock, system: ActorSystem
+) -> None:
+    probe = await Probe[Any].open(system)
+    reporter = await system.spawn(Reporter)
+    await probe.watch(reporter)
+    reporter.kill()
+    gone = await probe.expect(Terminated)
+    assert (gone.ref, gone.why.kind) == (reporter, "killed")
+
+    async with TestKit(Watcher) as kit:
+        ours = await Probe[Any].open(kit.system)
+        await kit.send(Report(ours, 0))
+        await trio.testing.wait_all_tasks_blocked()
+        ours.stop()
+        await ours.stopped()
+        await trio.testing.wait_all_tasks_blocked()
+        seen = kit.actor.seen
+        assert (seen.ref, seen.why.kind) == (ours, "stopped")
+        assert ours == ours.ref
+        assert ours != probe
+        assert {ours, ours.ref} == {ours.ref}
 
 
 def test_a_probe_that_was_not_opened_says_how_to_open_it() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Generic, Self, TypeVar, cast, final, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, final, overload
 
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from ..actors import Actor, ActorSystem, Asked, Ref, Request, handles
+from ..actors import Actor, ActorSystem, Asked, Context, Ref, Request, handles
 from ..errors import Reject
 from ..mailbox import MailboxStatistics
 from ..supervision import Exit
@@ -23,6 +24,11 @@ WITHIN: Final = 3.0
 """Seconds, of the run's clock, that an expectation waits by default."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Watch(Request[None]):
+    ref: Ref[Any]
+
+
 class _Recorder(Actor):
     def __init__(self, take: Callable[[Any], Any]) -> None:
         self._take = take
@@ -31,13 +37,18 @@ class _Recorder(Actor):
     def take(self, message: object) -> Any:
         return self._take(message)
 
+    @handles(_Watch)
+    def watch(self, message: _Watch, ctx: Context[Any]) -> None:
+        ctx.watch(message.ref)
+
 
 @final
 class Probe(Ref[M], Generic[M]):
     """A ref to hand out, and the messages that came in, in order.
 
-    ``probe = await Probe[Changed].open(system)`` fits wherever a ``Ref[Changed]`` does; ``ref`` is
-    the actor's own. Expectations take messages off the front and fail with `AssertionError`.
+    ``probe = await Probe[Changed].open(system)`` fits wherever a ``Ref[Changed]`` does, and equals
+    ``probe.ref``, the actor's own. Expectations take messages off the front and fail with
+    `AssertionError`.
     """
 
     def __init__(self) -> None:
@@ -59,6 +70,11 @@ class Probe(Ref[M], Generic[M]):
         A request that nobody was told to answer is refused with `Reject`. Both kinds are recorded.
         """
         self._answers[request] = reply
+
+    async def watch(self, ref: Ref[Any], /) -> None:
+        """Let a `Terminated` come in when that actor has ended; see `Context.watch`."""
+        recorder: Ref[Any] = self.ref
+        await recorder.ask(_Watch(ref))
 
     # --- expectations -----------------------------------------------------------------------------
 
@@ -152,6 +168,17 @@ class Probe(Ref[M], Generic[M]):
         if self._ref is None:
             raise RuntimeError("make a probe with `await Probe.open(system)`")
         return self._ref
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.ref
+
+    def __hash__(self) -> int:
+        return hash(self.ref)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.ref, name)  # what the runtime needs of a ref that it is handed
 
     @property
     def name(self) -> str:
