@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +16,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from trouper.actors import Actor, ActorSystem, Context, Ref, handles, open_system
-from trouper.errors import ActorCrashed, ActorStopped, RestartLimitReached
+from trouper.errors import ActorCrashed, ActorStopped, RestartLimitReached, TrouperError
 from trouper.supervision import (
     Backoff,
     Exit,
@@ -346,25 +350,53 @@ async def test_a_stop_of_the_parent_during_a_restart_leaves_nothing(
         assert [node.name for node in system.tree().walk() if node.kind == "actor"] == []
 
 
-@pytest.mark.parametrize("how", ["return", "error", "cancel"])
-async def test_the_block_left_in_mid_restart_ends_at_once(
-    cast: Any, autojump_clock: MockClock, how: str
+@pytest.mark.parametrize("how", ["return", "error", "cancel", "interrupt"])
+@pytest.mark.parametrize("when", ["stopping", "waiting", "starting"])
+@pytest.mark.proves("Shutdown: reverse start order", "Shutdown: nothing outlives the block")
+def test_the_block_left_in_mid_restart_ends_in_order_each_hook_once_for_each_life(
+    how: str, when: str
 ) -> None:
-    begin = trio.current_time()
-    with trio.CancelScope() as outer:
-        try:
-            async with troupe_of(cast, one_for_all(backoff=Backoff(20, jitter=0)), ABCD) as troupe:
-                troupe.fail("b")
-                await trio.sleep(1)
-                if how == "error":
-                    raise KeyError
-                if how == "cancel":
-                    outer.cancel()
-                    await trio.sleep_forever()
-        except KeyError:
-            assert how == "error"
-    assert trio.current_time() - begin == 1
-    assert troupe.log == ["-d", "-c", "-b", "-a"]  # each hook once, for the only life it had
+    """In a trio of its own, for the signal."""
+    from tests.actors.conftest import Ask, Go, boom
+
+    log: list[str] = []
+
+    async def leave(troupe: Troupe, outer: trio.CancelScope) -> None:
+        troupe.log = log
+        troupe.starts["b"] = partial(trio.sleep, 10)
+        if when == "stopping":
+            nap = partial(trio.sleep, 1)
+            troupe.ref["c"].tell(Go(lambda self, ctx: nap()))
+        troupe.fail("b")
+        await trio.sleep({"stopping": 0.5, "waiting": 10, "starting": 25}[when])
+        if how == "error":
+            raise KeyError
+        if how == "interrupt":
+            signal.raise_signal(signal.SIGINT)
+        if how == "cancel":
+            outer.cancel()
+            await trio.sleep_forever()
+
+    async def main() -> float:
+        names = SimpleNamespace(Ask=Ask, Go=Go, boom=boom)
+        strategy = one_for_all(backoff=Backoff(20, jitter=0))
+        with trio.CancelScope() as outer:
+            try:
+                async with troupe_of(names, strategy, ABCD) as troupe:
+                    begin = trio.current_time()
+                    await leave(troupe, outer)
+            except KeyError:
+                assert how == "error"
+            except KeyboardInterrupt:
+                assert how == "interrupt"
+        assert {ref.statistics().state for ref in troupe.ref.values()} == {"stopped"}
+        return trio.current_time() - begin
+
+    took = trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert took == {"stopping": 1, "waiting": 10, "starting": 25}[when]
+    ends = ["-d", "-c", "-b", "-a"]
+    again = ["+a", "+b", "-b", "-a"] if when == "starting" else []
+    assert log == [*ends, *again]
 
 
 @pytest.mark.proves("Restart: asks from a child to a restarting ancestor")
@@ -455,6 +487,102 @@ async def test_a_child_that_fails_during_the_start_of_a_restart_fails_that_start
         troupe.fail("a")
         await troupe.settled("a")
         assert troupe.lives() == [3]
+
+
+@pytest.mark.proves("Restart: cancels timers and pipes")
+@pytest.mark.proves("Restart: puts stashed messages back in front")
+async def test_a_sibling_restarted_along_loses_its_timers_and_gets_its_stash_back_in_front(
+    cast: Any, autojump_clock: MockClock
+) -> None:
+    seen: list[str] = []
+
+    def note(word: str) -> Any:
+        async def run(self: Any, ctx: Context[Any]) -> None:
+            seen.append(word)
+
+        return cast.Go(run)
+
+    async def put_aside_once(self: Any, ctx: Context[Any]) -> None:
+        if ctx.self_ref.incarnation == 1:
+            ctx.stash()
+        seen.append("stashed")
+
+    async def set_timer(self: Any, ctx: Context[Any]) -> None:
+        ctx.after(1, note("timer"))
+        ctx.pipe(trio.sleep, 1, to=lambda _: note("pipe"))
+
+    async def nap(self: Any, ctx: Context[Any]) -> None:
+        await trio.sleep(0.5)
+
+    async with troupe_of(cast, one_for_all(), {"a": "transient", "b": "transient"}) as troupe:
+        a = troupe.ref["a"]
+        for message in (cast.Go(put_aside_once), cast.Go(set_timer), cast.Go(nap)):
+            a.tell(message)
+        await wait_all_tasks_blocked()
+        a.tell(note("queued"))
+        troupe.fail("b")
+        await troupe.settled("a", "b")
+        await trio.sleep(5)
+    assert seen == ["stashed", "queued"]
+
+
+@pytest.mark.proves("Supervision: KeyboardInterrupt and SystemExit")
+async def test_no_sibling_brings_an_interrupted_actor_back(cast: Any) -> None:
+    async def interrupted(self: Any, ctx: Any) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        async with troupe_of(cast, one_for_all(), ABCD) as troupe:
+            troupe.ref["b"].tell(cast.Go(interrupted))
+            troupe.fail("a")
+            await trio.sleep_forever()
+    assert troupe.lives() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("make", [one_for_all, rest_for_one])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.proves("Shutdown: nothing outlives the block")
+async def test_random_crashes_stops_and_asks_leave_nothing_behind(
+    cast: Any, autojump_clock: MockClock, seed: int, make: Any
+) -> None:
+    rng = random.Random(seed)
+    strategy = make(intensity=Intensity(10**9), backoff=Backoff(0.01, cap=0.3))
+
+    async def work(self: Any, ctx: Any) -> None:
+        with trio.move_on_after(rng.random()):
+            await rng.choice(refs).ask(cast.Ask())
+        await trio.sleep(rng.random() / 10)
+        if rng.random() < 0.2:
+            raise ValueError
+
+    async def client(system: ActorSystem, parent: Ref[Any]) -> None:
+        for _ in range(20):
+            with contextlib.suppress(TrouperError), trio.move_on_after(rng.random() * 2):
+                await rng.choice(refs).ask(cast.Ask(work))
+            if rng.random() < 0.05:
+                getattr(rng.choice(refs), rng.choice(["kill", "stop", "drain"]))()
+            if rng.random() < 0.05:
+                refs.append(await parent.ask(spawn()))
+
+    def spawn() -> Any:
+        return cast.Ask(cast.spawns(cast.Player, restart=rng.choice(["transient", "permanent"])))
+
+    refs: list[Any] = []
+    async with open_system("s", shutdown=1, strategy=one_for_one(intensity=MANY)) as system:
+        top = await system.spawn(cast.Player, strategy=strategy, restart="permanent")
+        with contextlib.suppress(TrouperError):
+            for _ in range(10):
+                refs.append(await top.ask(spawn()))
+            async with trio.open_nursery() as nursery:
+                for _ in range(10):
+                    nursery.start_soon(client, system, top)
+        await trio.sleep(10)
+        assert system.statistics().asks_pending == 0
+        assert len(system._runtime.waits) == 0
+        states = {ref.statistics().state for ref in (top, *refs)}
+        assert states <= {"running", "stopped"}
+        assert sum(ref.incarnation for ref in refs) > 100
+    assert {ref.statistics().state for ref in refs} == {"stopped"}
 
 
 async def test_an_actor_in_its_first_start_is_left_to_its_spawner(

@@ -18,6 +18,7 @@ from trouper.supervision import (
     RestartAfter,
     check_restart,
     decide,
+    one_for_all,
     one_for_one,
 )
 
@@ -106,12 +107,48 @@ def test_a_child_that_lived_long_enough_begins_its_back_off_anew() -> None:
         intensity=Intensity(100, 1.0), backoff=Backoff(1, 2, 100, jitter=0, reset=10)
     )
     history, delays = History(), []
-    for now in (0, 1, 2, 3, 20, 21):
+    for now in (0, 1, 3, 7, 25, 26):
         verdict = decide(strategy, "permanent", history, failed=True, now=now)
         assert isinstance(verdict, RestartAfter)
         history = verdict.history
         delays.append(verdict.delay)
     assert delays == [1, 2, 4, 8, 1, 2]
+
+
+@given(waits=st.integers(1, 30), reset=st.floats(0.01, 100))
+@pytest.mark.proves("Supervision: seeded jitter and reset")
+def test_a_wait_is_no_life_however_long_it_was(waits: int, reset: float) -> None:
+    """A child that fails at once, again and again, comes back ever more slowly."""
+    backoff = Backoff(1, 2, 1e6, jitter=0, reset=reset)
+    strategy = one_for_one(intensity=Intensity(100), backoff=backoff)
+    history, now = History(), 0.0
+    for attempt in range(waits):
+        verdict = decide(strategy, "permanent", history, failed=True, now=now)
+        assert isinstance(verdict, RestartAfter)
+        assert verdict.delay == min(2.0**attempt, 1e6)
+        history, now = verdict.history, now + verdict.delay
+
+
+@given(
+    gaps=st.lists(st.floats(0, 1e300), max_size=30),
+    period=st.floats(1e-300, allow_nan=False),
+    limit=st.integers(0, 3),
+)
+@pytest.mark.proves("Supervision: long periods do not overflow")
+def test_periods_and_times_of_any_length_keep_the_window_exact_and_small(
+    gaps: list[float], period: float, limit: int
+) -> None:
+    strategy = one_for_all(intensity=Intensity(limit, period), backoff=Backoff())
+    history, now, counted = History(), 0.0, list[float]()
+    for gap in gaps:
+        now += gap
+        verdict = decide(strategy, "permanent", history, failed=True, now=now)
+        inside = [t for t in counted if now - t < period]
+        assert isinstance(verdict, Escalate) == (len(inside) >= limit)
+        if isinstance(verdict, RestartAfter):
+            history = verdict.history
+            counted.append(now)
+            assert list(history.window) == [*inside, now]
 
 
 @given(chance=chances)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
@@ -196,6 +197,29 @@ async def test_back_off_lies_between_the_stops_and_the_starts(autojump_clock: Mo
             await trio.sleep(1)
             assert bench.log == ["-a", "-b", "+a", "+b"]
             bench.log.clear()
+
+
+@pytest.mark.proves("Supervision: seeded jitter and reset")
+async def test_the_seed_decides_the_waits(autojump_clock: MockClock) -> None:
+    waits: list[list[float]] = []
+
+    async def lives(seed: int) -> list[float]:
+        starts: list[float] = []
+
+        async def fail() -> None:
+            starts.append(trio.current_time())
+            raise ValueError
+
+        strategy = rest_for_one(intensity=MANY, backoff=Backoff(1, jitter=0.5))
+        async with Supervisor(strategy=strategy, seed=seed) as supervisor:
+            supervisor.start(fail)
+            await trio.sleep(60)
+        return [round(b - a, 9) for a, b in pairwise(starts)]
+
+    for seed in (1, 1, 2):
+        waits.append(await lives(seed))
+    assert waits[0] == waits[1] != waits[2]
+    assert len(waits[0]) > 3
 
 
 @pytest.mark.parametrize("who", "abc")

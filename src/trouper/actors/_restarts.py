@@ -66,7 +66,7 @@ async def _mend(
     parent: LocalRef, ref: LocalRef, error: BaseException
 ) -> tuple[LocalRef, BaseException] | None:
     """Restart until it holds. Return who is lost and the failure left to escalate, or None."""
-    while ref.state == FAILED and parent.state < STOPPING:
+    while ref.state == FAILED and not _is_ending(parent):
         verdict = _judge(parent, ref)
         if not isinstance(verdict, RestartAfter):
             if isinstance(verdict, Escalate) and verdict.is_limit:
@@ -79,13 +79,15 @@ async def _mend(
         plan = plan_restart(parent.options.strategy, policies, ref)
         ready: set[LocalRef] = set()
         for child in plan.stop:
+            if _is_ending(parent):
+                return None  # who ends it stops the others, in the same order
             why = Exit("crashed" if child is ref else "shutdown", error)
             if await _end_life(child, why, plan.stop):
                 ready.add(child)
         if verdict.delay:
             await _pause(ref, verdict.delay)
         for child in plan.start:
-            if child not in ready or child.state != FAILED or parent.state >= STOPPING:
+            if child not in ready or child.state != FAILED or _is_ending(parent):
                 continue
             again = await _begin_life(child)
             if again is not None:
@@ -94,6 +96,11 @@ async def _mend(
         else:
             return None
     return None
+
+
+def _is_ending(parent: LocalRef) -> bool:
+    """Whether nothing is to live again under this parent: it stops, or the system has failed."""
+    return parent.state >= STOPPING or parent.system.failure is not None
 
 
 def _judge(parent: LocalRef, ref: LocalRef) -> RestartAfter | Escalate | Forget:
@@ -143,6 +150,7 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
         if ref.state == RUNNING:
             limit = trio.current_time() + ref.options.shutdown
             is_listed = suspend(ref)
+            ref.hold_up()
             _fail_trapped_asks(concerned)
             if is_listed:
                 await ref.wait_pass_over()  # or it would stand on `ready` twice
@@ -153,6 +161,8 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
         await stop_children(ref, "stop", Exit("shutdown", why.cause))
         if ref.state == FAILED:
             await run_stopping(ref, why)
+    if ref.state != FAILED:
+        await ref.wait_stopped()  # a stop overtook: the order is kept all the same
     return ref.state == FAILED
 
 

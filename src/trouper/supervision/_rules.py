@@ -154,7 +154,7 @@ class History:
 
     window: tuple[float, ...] = ()
     streak: int = 0  # restarts in a row, for the back-off
-    last: float = -math.inf
+    last: float = -math.inf  # when its present life began, at the earliest
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,8 @@ def decide(
     if backoff is None:
         return RestartAfter(0.0, History(window, history.streak + 1, now))
     streak = 0 if now - history.last >= backoff.reset else history.streak
-    return RestartAfter(backoff.delay(streak, chance), History(window, streak + 1, now))
+    delay = backoff.delay(streak, chance)
+    return RestartAfter(delay, History(window, streak + 1, now + delay))
 
 
 def check_restart(restart: str) -> None:
