@@ -45,6 +45,7 @@ async def probes(system: ActorSystem) -> None:
     probe.tell(Name())  # E2
     other: Ref[Name] = probe  # E3
     text: str = await probe.ask(Total())  # E4
+    print(other, text)
     await probe.expect(Add, within="long")  # E5
 
 
@@ -54,4 +55,5 @@ async def kits() -> None:
     async with TestKit(Counter) as kit:
         kit.tell(Name())  # E8
         text: str = await kit.ask(Total())  # E9
+        print(text)
         await kit.crashed(Name)  # E10
