@@ -13,6 +13,8 @@ from ._dead_letters import DeadLetter as DeadLetter
 from ._dead_letters import DeadLetters as DeadLetters
 from ._dead_letters import LetterStream as LetterStream
 from ._handlers import handles as handles
+from ._inbox import Asking as Asking
+from ._inbox import Inbox as Inbox
 from ._messages import Asked as Asked
 from ._messages import Request as Request
 from ._messages import Takes as Takes
@@ -38,10 +40,12 @@ __all__ = (
     "Actor",
     "ActorSystem",
     "Asked",
+    "Asking",
     "Context",
     "DeadLetter",
     "DeadLetters",
     "EffectContext",
+    "Inbox",
     "LetterStream",
     "MailboxStatistics",
     "Operation",

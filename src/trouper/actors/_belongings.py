@@ -20,6 +20,7 @@ from ._watches import broken_link, is_abnormal, tell_terminated
 
 if TYPE_CHECKING:
     from ..supervision import Exit
+    from ._inbox import Inbox
     from ._local import LocalRef
     from ._pipes import Pipe
     from ._timers import Timer
@@ -54,7 +55,7 @@ class Belongings:
         self.links: dict[LocalRef, None] = {}
         self.names: list[str] = []
         self.topics: list[str] = []
-        self.inbox: Any = None  # a protocol's
+        self.inbox: Inbox[Any] | None = None  # a protocol's
 
 
 def belongings_of(ref: LocalRef) -> Belongings | None:
@@ -75,6 +76,8 @@ def end_instance(ref: LocalRef) -> None:
     if mine.stash:
         stash, mine.stash = mine.stash, []
         put_back(ref, stash)
+    if mine.inbox is not None:
+        mine.inbox.wake()
 
 
 async def wait_pipes(ref: LocalRef) -> None:

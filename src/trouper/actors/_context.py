@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack, cast, final
 
 from .._holds import run_in_thread
-from ..mailbox import STARTING, Overflow, Priority
-from ..supervision import Restart, Strategy
-from ._messages import M, N
+from ._messages import M
 from ._pipes import start_pipe
+from ._spawner import Spawner
 from ._stash import stash, unstash_all
 from ._timers import cancel_timer, set_timer
 from ._watches import link, unlink, unwatch, watch
 
 if TYPE_CHECKING:
-    from ._actor import Actor
+    from ._inbox import Inbox
     from ._local import LocalRef
     from ._ref import Ref
     from ._registry import Registry
@@ -39,13 +38,10 @@ class _ActorLog(logging.LoggerAdapter[logging.Logger]):
 
 
 @final
-class Context(Generic[M]):
+class Context(Spawner, Generic[M]):
     """The actor's view of the system. One per actor; it stays the same across restarts."""
 
-    __slots__ = ("_ref",)
-
-    def __init__(self, ref: LocalRef) -> None:
-        self._ref = ref
+    __slots__ = ()
 
     @property
     def self_ref(self) -> Ref[M]:
@@ -59,38 +55,26 @@ class Context(Generic[M]):
         return None if parent is None or parent.parent is None else parent
 
     @property
+    def actor(self) -> LocalRef:
+        """The runtime's record of this actor; for the runtime."""
+        return self._ref
+
+    @property
+    def inbox(self) -> Inbox[M]:
+        """What a protocol reads.
+
+        Raises:
+            RuntimeError: This actor has handlers.
+        """
+        inbox = self._ref.need_belongings().inbox
+        if inbox is None:
+            raise RuntimeError(f"{self._ref.path} has handlers; an inbox is a protocol's")
+        return cast("Inbox[M]", inbox)
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger whose records name this actor."""
         return _ActorLog(_log, {"actor": self._ref.path})
-
-    async def spawn(
-        self,
-        make: Callable[[Unpack[Ts]], Actor[N]],
-        /,
-        *args: *Ts,
-        name: str | None = None,
-        mailbox: int | None = None,
-        restart: Restart = "never",
-        strategy: Strategy | None = None,
-        shutdown: float | None = None,
-        overflow: Overflow | None = None,
-        priority: Priority | None = None,
-        redeliver: int = 0,
-        significant: bool = False,
-    ) -> Ref[N]:
-        """Start a child of this actor; see `ActorSystem.spawn`."""
-        runtime = self._ref.system
-        dispatcher = runtime.dispatcher
-        dispatcher.credit -= 1
-        if not dispatcher.credit:
-            await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
-        mail = overflow, priority, redeliver
-        ref = runtime.place(
-            self._ref, make, args, name, mailbox, restart, strategy, shutdown, significant, mail
-        )
-        if ref.state == STARTING:
-            await runtime.bring_up(ref)
-        return ref
 
     async def to_thread(self, fn: Callable[[Unpack[Ts]], T], /, *args: *Ts) -> T:
         """Run blocking work in a thread of the system's own limiter.

@@ -28,7 +28,7 @@ from ..supervision import (
     plan_restart,
     unwrap,
 )
-from ._belongings import wait_pipes
+from ._belongings import end_instance, wait_pipes
 from ._lifecycle import build, end_turn, run_started, run_stopping, stop_children, stop_one
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
             limit = trio.current_time() + ref.options.shutdown
             is_listed = suspend(ref)
             ref.hold_up()
+            end_instance(ref)
             _fail_trapped_asks(concerned)
             if is_listed:
                 await ref.wait_pass_over()  # or it would stand on `ready` twice

@@ -42,6 +42,7 @@ from ._context import Context
 from ._dead_letters import DeadLetters
 from ._lifecycle import StopKind, finish, run_started, stop_children
 from ._local import LocalRef, SpawnOptions
+from ._protocol import Protocol, is_protocol
 from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
@@ -138,6 +139,8 @@ class Runtime:
         else:
             label = _check_name(parent, name)
         try:
+            if type(make) is not type and is_protocol(make):
+                make = Protocol(make)
             target = make(*args)
             behaviour = target.__behaviour__
         except Exception as exc:

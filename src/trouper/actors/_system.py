@@ -21,22 +21,20 @@ from trio.lowlevel import current_task, enable_ki_protection
 
 from .. import _trio
 from ..errors import ScopeLeak, ShuttingDown, WrongTask
-from ..mailbox import STARTING, Dispatcher, DispatcherStatistics, Job, Overflow, Priority
-from ..supervision import Exit, Restart, Strategy, TreeNode, join_failures, one_for_one, unwrap
+from ..mailbox import Dispatcher, DispatcherStatistics, Job, Overflow
+from ..supervision import Exit, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
-from ._messages import N
 from ._runtime import Runtime, check_capacity, check_seconds
 from ._services import CloseMode, Service
+from ._spawner import Spawner
 from ._tree import actor_node
 from .activations import Activation, ActivationHandle, Durable
 from .operations import Operation
 
 if TYPE_CHECKING:
     from ..store import Store
-    from ._actor import Actor
     from ._durable import DurableSide
-    from ._ref import Ref
     from ._registry import Registry
     from ._topics import Topics
     from .groups import EffectHost
@@ -61,12 +59,13 @@ class SystemStatistics:
 
 
 @final
-class ActorSystem:
+class ActorSystem(Spawner):
     """A running system; made by `open_system`, valid inside its block."""
 
     def __init__(
         self, runtime: Runtime, durable: DurableSide | None, services: Sequence[Service]
     ) -> None:
+        super().__init__(runtime.root)
         self._runtime = runtime
         self._durable = durable
         self._services = [*services] if durable is None else [durable, *services]
@@ -96,62 +95,6 @@ class ActorSystem:
     def topics(self) -> Topics:
         """Messages to whoever subscribed."""
         return self._runtime.topics
-
-    async def spawn(
-        self,
-        make: Callable[[Unpack[Ts]], Actor[N]],
-        /,
-        *args: *Ts,
-        name: str | None = None,
-        mailbox: int | None = None,
-        restart: Restart = "never",
-        strategy: Strategy | None = None,
-        shutdown: float | None = None,
-        overflow: Overflow | None = None,
-        priority: Priority | None = None,
-        redeliver: int = 0,
-        significant: bool = False,
-    ) -> Ref[N]:
-        """Start an actor and return its ref once its ``started`` hook has returned.
-
-        Args:
-            make: The actor's class, or anything that makes an instance; called again at restarts.
-            args: Constructor arguments; keyword ones go through ``functools.partial``.
-            name: Unique among its siblings; made from the class's name by default.
-            mailbox: Messages it may have waiting; the system's ``mailbox`` by default.
-            restart: What happens when it fails: *permanent* and *transient* restart it, *never*
-                stops it and fails its parent.
-            strategy: How it supervises its own children; `one_for_one` by default.
-            shutdown: Seconds for drain and running turn when it stops, and again for its
-                ``stopping`` hook; the system's ``shutdown`` by default.
-            overflow: What a full mailbox does; the system's ``overflow`` by default. *reject*:
-                `tell` and `ask` raise `MailboxFull`, `send` waits. *wait*: `ask` waits too; `tell`
-                cannot, and raises. *drop_oldest*, *drop_newest* make room; a dropped message is a
-                dead letter, and its asker is told.
-            priority: Called with each message: lower values are served first, equal ones in order.
-            redeliver: How often a message that the actor crashed on is delivered again, before it
-                is a dead letter and its asker is told. Needs ``restart``.
-            significant: Its end may end the parent; see ``auto_shutdown`` of the parent's strategy.
-                A stop by the parent itself does not count.
-
-        Raises:
-            StartFailed: The constructor or the hook raised; the cause is attached. The name is
-                free again, and nothing is left of it.
-            NameTaken: A sibling has this name.
-            ShuttingDown: The system is stopping.
-        """
-        runtime = self._runtime
-        dispatcher = runtime.dispatcher
-        dispatcher.credit -= 1
-        if not dispatcher.credit:
-            await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
-        mail = overflow, priority, redeliver
-        ref = runtime.place(
-            runtime.root, make, args, name, mailbox, restart, strategy, shutdown, significant, mail
-        )
-        if ref.state == STARTING:
-            await runtime.bring_up(ref)
-        return ref
 
     # --- durable work -----------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from ._intake import make_intake as make_intake
 from ._jobs import Job as Job
 from ._jobs import Stepper as Stepper
 from ._mailbox import Mailbox as Mailbox
+from ._room import move_in as move_in
 from ._states import DRAINING as DRAINING
 from ._states import FAILED as FAILED
 from ._states import RUNNING as RUNNING
@@ -67,6 +68,7 @@ __all__ = (
     "check_overflow",
     "make_intake",
     "messages_of",
+    "move_in",
     "order",
     "put_back",
     "run_control",

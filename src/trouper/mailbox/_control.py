@@ -84,8 +84,8 @@ def lead(box: Mailbox, entry: Any) -> None:
         # the worker's loop needs no test per message to see it.
         q = box.queue if box.queue is not None else box.new_queue()
         q.appendleft(Control(box))
-        if not box.queued:
-            box.list_now()
+    if not box.queued:
+        box.list_now()
 
 
 def order(box: Mailbox, owed: Owed) -> None:
