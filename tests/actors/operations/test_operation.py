@@ -164,8 +164,10 @@ async def test_the_claim_of_a_dead_owner_is_taken_over(store: Store) -> None:
     attempts = Attempts()
     async with operations(store, shutdown=0.0) as ops:
         operation = await ops.open("k", None)
-        with trio.move_on_after(0.01):
-            await operation.run(attempts.held, 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(operation.run, attempts.held, 1)
+            await attempts.started.wait()
+            nursery.cancel_scope.cancel()
     attempts.gate.set()
     async with operations(store) as ops:
         operation = await ops.open("k", None)
