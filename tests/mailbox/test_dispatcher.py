@@ -322,3 +322,67 @@ async def test_the_waiting_mailbox_is_found_from_wherever_its_handler_waits(
     await box.ask(handler)
     assert found == [box]
     assert dispatcher.running_mailbox() is None
+
+
+async def test_handlers_that_all_block_begin_within_a_few_ticks(stage: Any) -> None:
+    """Ever more workers are called while handler after handler blocks: 1, 1, 2, 4, 8, ..."""
+    gate, begun = trio.Event(), []
+
+    async def hold(box: Any) -> None:
+        begun.append(box.label)
+        await gate.wait()
+
+    boxes = [stage.box(str(n)) for n in range(100)]
+    for box in boxes:
+        box.tell(hold)
+        box.tell(1)
+    before = stage.dispatcher.tick
+    while len(begun) < 100:
+        await trio.lowlevel.checkpoint()
+    assert stage.dispatcher.tick - before <= 12
+    assert begun == [str(n) for n in range(100)]  # and in the order in which they were told
+    gate.set()
+    await wait_all_tasks_blocked()
+    assert all(box.seen == [1] for box in boxes)
+    assert stage.dispatcher.parked
+    assert (stage.dispatcher.owned, stage.dispatcher.coming) == (False, 0)
+
+
+async def test_workers_that_were_called_in_vain_step_back(stage: Any) -> None:
+    """After two that block the rest do not: one worker drains, the other one goes to sleep."""
+    gate = trio.Event()
+
+    async def hold(_: Any) -> None:
+        await gate.wait()
+
+    blocked = [stage.box(f"blocked {n}") for n in range(2)]
+    others = [stage.box(str(n)) for n in range(50)]
+    for box in blocked:
+        box.tell(hold)
+    for box in others:
+        box.tell(1)
+    await wait_all_tasks_blocked()
+    assert all(box.seen == [1] for box in others)
+    assert stage.dispatcher.statistics().started <= 4
+    assert stage.dispatcher.fan == 1
+    gate.set()
+    await wait_all_tasks_blocked()
+    assert stage.dispatcher.statistics().idle == stage.dispatcher.statistics().workers
+
+
+async def test_a_schedule_has_one_worker_at_a_time_to_choose_for(open_stage: Any) -> None:
+    async with open_stage(ready=deque()) as stage:
+        gate, begun = trio.Event(), []
+
+        async def hold(box: Any) -> None:
+            begun.append((box.label, stage.dispatcher.tick))
+            await gate.wait()
+
+        for n in range(10):
+            stage.box(str(n)).tell(hold)
+        await wait_all_tasks_blocked()
+        ticks = [tick for _, tick in begun]
+        assert [label for label, _ in begun] == [str(n) for n in range(10)]
+        assert len(set(ticks[1:])) == 9  # the first may come before the count begins
+        gate.set()
+        await wait_all_tasks_blocked()

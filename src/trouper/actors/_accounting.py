@@ -83,7 +83,7 @@ def crash(ref: LocalRef, error: BaseException) -> None:
     if ref.state == RUNNING:
         ref.state = FAILED
         ref.hold_up()
-        ref.system.dispatcher.run_job(Job(f"{ref.path}!supervise", supervise, ref, error))
+        ref.system.dispatcher.run_job(Job((ref, "supervise"), supervise, ref, error))
         return
     if ref.state == DRAINING:
         ref.close("failed while draining")

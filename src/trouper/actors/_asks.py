@@ -26,6 +26,8 @@ class AskNet:
         self.limit = limit
         # Written by the asks themselves: ask -> (due, target); taken out when they are over.
         self.pending: dict[Ask, tuple[float, LocalRef]] = {}
+        self.forget = self.pending.pop
+        self.now = trio.lowlevel.current_clock().current_time
         self.asleep = True  # its task does not know that asks are pending
         self._nursery = nursery
         self._scope: trio.CancelScope | None = None

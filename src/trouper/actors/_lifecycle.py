@@ -100,7 +100,7 @@ def request_stop(ref: LocalRef, kind: StopKind, why: Exit | None = None) -> None
         return
     shut(ref, kind)
     if _claim(ref, why or EXITS[kind]):
-        ref.system.dispatcher.run_job(Job(f"{ref.path}!stop", _drive, ref, kind))
+        ref.system.dispatcher.run_job(Job((ref, "stop"), _drive, ref, kind))
 
 
 def shut(ref: LocalRef, kind: StopKind) -> None:
@@ -150,7 +150,7 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
             ref.scope.cancel()  # a back-off, or the `started` of a restart
         await life.restarting.wait()
     limit = trio.current_time() + ref.options.shutdown  # one deadline for drain and running turn
-    if kind == "drain":
+    if kind == "drain" and (ref.queue or ref.is_busy):
         with trio.move_on_at(limit):
             while ref.state == DRAINING and (ref.queue or ref.is_busy):
                 await ref.wait_pass_over()

@@ -275,7 +275,11 @@ class LocalRef(Mailbox, Ref[Any]):
 
     async def _ask_in_turn(self, message: Any, put: Callable[[Ask], None] | None = None) -> Any:
         system = self.system
-        asker: Any = self.dispatcher.running_mailbox()
+        task = current_task()
+        d = self.dispatcher
+        asker: Any = None  # an outsider: known to be in nobody's turn
+        if d.ancestry.get(task, task) is not None or d.home.foreign is not None:
+            asker = d.running_mailbox()
         if asker is not None:
             if self.state == FAILED and asker is not self and self.restart_waits_for(asker):
                 raise ActorCrashed(
@@ -285,16 +289,16 @@ class LocalRef(Mailbox, Ref[Any]):
             system.waits.enter(asker, self)
         ask = Ask(message, asker)
         net = system.asks
-        net.pending[ask] = (trio.current_time() + net.limit, self)
+        net.pending[ask] = (net.now() + net.limit, self)
         if net.asleep:
             net.wake()
         try:
             (put or self.put_ask)(ask)
             if not ask.done:  # from here to the answer it is `Ask.wait`, without its call
-                ask.task = current_task()
+                ask.task = task
                 await wait_task_rescheduled(ask.abandon)
         finally:
-            net.pending.pop(ask, None)
+            net.forget(ask, None)
             if asker is not None:
                 system.waits.leave(asker, self)
             if self.senders is not None:

@@ -116,22 +116,24 @@ class Runtime:
         strategy: Strategy | None,
         shutdown: float | None,
         significant: bool,
-        mail: tuple[Overflow | None, Priority | None, int],
+        mail: tuple[Overflow | None, Priority | None, int] | None,
     ) -> LocalRef:
         """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
         if self.closing or parent.state >= STOPPING:
             raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
         options, capacity, intake = self.options, self.capacity, self.intake
-        overflow, priority, redeliver = mail
-        if restart != "never" or strategy is not None or shutdown is not None or redeliver:
+        redeliver = 0
+        if mail is not None:
+            overflow, priority, redeliver = mail
+            intake = make_intake(overflow or intake.overflow, priority)
+            check_redeliver(redeliver, restart)
+        if restart != "never" or strategy is not None or shutdown is not None:
             options = self._options(restart, strategy, shutdown, redeliver)
         if significant:
             check_significant(parent.options.strategy, restart)
             options = replace(options, significant=True)
         if mailbox is not None:
             capacity = check_capacity(mailbox)
-        if overflow is not None or priority is not None:
-            intake = make_intake(overflow or intake.overflow, priority)
         life = parent.need_life()
         label: str | int
         if name is None:
@@ -164,7 +166,7 @@ class Runtime:
         except BaseException as exc:
             ref.close("failed to start")
             done = trio.Event()
-            self.dispatcher.run_job(Job(f"{ref.path}!unstart", self._unstart, ref, exc, done))
+            self.dispatcher.run_job(Job((ref, "unstart"), self._unstart, ref, exc, done))
             with trio.CancelScope(shield=True):
                 await done.wait()
             if isinstance(exc, ActorStopped) or not isinstance(exc, Exception):
@@ -184,7 +186,6 @@ class Runtime:
         self, restart: Restart, strategy: Strategy | None, shutdown: float | None, redeliver: int
     ) -> SpawnOptions:
         check_restart(restart)
-        check_redeliver(redeliver, restart)
         if shutdown is None:
             shutdown = self.options.shutdown
         return SpawnOptions(

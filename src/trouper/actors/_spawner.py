@@ -114,7 +114,7 @@ class Spawner:
         dispatcher.credit -= 1
         if not dispatcher.credit:
             await dispatcher.pay()  # before it is placed: a cancelled spawn leaves nothing
-        mail = overflow, priority, redeliver
+        mail = (overflow, priority, redeliver) if overflow or priority or redeliver else None
         ref = runtime.place(
             home, make, args, name, mailbox, restart, strategy, shutdown, significant, mail
         )

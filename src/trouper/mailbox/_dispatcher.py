@@ -29,6 +29,7 @@ from ._worker import IDLE_NAME, Worker
 CREDIT: Final = 64
 ANCESTRY_CACHE: Final = 256
 SPARE_QUEUES: Final = 256
+FAN_LIMIT: Final = 256
 
 
 class ReadyQueue(Protocol):
@@ -72,7 +73,12 @@ class Dispatcher:
         self.time_budget = time_budget
         self.idle_limit = idle_limit
         self.clock = clock
-        self.parked = True  # nobody drains `ready`, and it is empty
+        self.parked = True  # nobody drains `ready` or is on the way to, and it is empty
+        self.owned = False  # a worker drains `ready`
+        self.coming = 0  # workers that were called and did not run yet
+        self.fan = 1  # so many are called when the next handler blocks
+        # A schedule that chooses what runs next has one worker at a time to choose for.
+        self.fan_limit = FAN_LIMIT if ready is None else 1
         self.closed = False
         self.home = self  # for an annex, the one that it belongs to
         self.idle: list[Worker] = []
@@ -88,7 +94,7 @@ class Dispatcher:
         # Where tasks of another loop say for whose turn they wait; None until there is such a loop.
         self.foreign: ContextVar[Any] | None = None
         # Which worker a task descends from never changes; bounded, since it keeps tasks alive.
-        self._ancestry: dict[Task, Worker | None] = {}
+        self.ancestry: dict[Task, Worker | None] = {}
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
@@ -150,8 +156,9 @@ class Dispatcher:
 
     @enable_ki_protection
     def wake(self) -> None:
-        """Make a waiting or a new worker the owner of `ready`."""
+        """Call a waiting or a new worker; it becomes the owner of `ready`."""
         self.parked = False
+        self.coming += 1
         if self.idle:
             reschedule(self.idle.pop().task)
         else:
@@ -161,10 +168,28 @@ class Dispatcher:
 
     @enable_ki_protection
     def hand_over(self) -> None:
-        """Give `ready` up: to another worker if there is work, to nobody otherwise."""
-        if self.ready or self.later:
+        """Give `ready` up: to another worker if there is work, to nobody otherwise.
+
+        Where handler after handler blocks, ever more workers are called at once. They run in the
+        same tick and take `ready` over from each other in it, so that many handlers that block
+        begin within a few ticks, not one in each. One that finds nothing to take over ends that.
+        """
+        self.owned = False
+        if self.coming:
+            return  # one of those takes it, or parks it
+        if self.ready:
+            for _ in range(min(self.fan, len(self.ready))):
+                self.wake()
+            self.fan = min(2 * self.fan, self.fan_limit)
+        elif self.later:
             self.wake()
         else:
+            self.parked = True
+
+    def step_back(self) -> None:
+        """Give up an empty `ready`, or the wish to have it: there are workers enough."""
+        self.fan = 1
+        if not (self.owned or self.coming):
             self.parked = True
 
     def worker_ended(self, worker: Worker, error: BaseException | None) -> None:
@@ -174,7 +199,7 @@ class Dispatcher:
             self.idle.remove(worker)
         running, worker.running = worker.running, None
         if error is not None:
-            if worker.owner and not self.parked:
+            if worker.owner:
                 self.hand_over()  # or the whole system would stop silently
             if isinstance(running, Mailbox):
                 running.worker = running.scope = None
@@ -195,7 +220,7 @@ class Dispatcher:
         """
         task = current_task()
         try:
-            worker = self._ancestry[task]
+            worker = self.ancestry[task]
         except KeyError:
             worker = self._find_worker(task)
         if worker is None:
@@ -213,9 +238,9 @@ class Dispatcher:
         while task is not None and task not in self.workers:
             nursery = task.parent_nursery
             task = nursery.parent_task if nursery is not None else None
-        if len(self._ancestry) >= ANCESTRY_CACHE:
-            self._ancestry.clear()
-        worker = self._ancestry[asking] = None if task is None else self.workers[task]
+        if len(self.ancestry) >= ANCESTRY_CACHE:
+            self.ancestry.clear()
+        worker = self.ancestry[asking] = None if task is None else self.workers[task]
         return worker
 
     def annex(self) -> Dispatcher:
@@ -233,7 +258,7 @@ class Dispatcher:
             clock=self.clock,
         )
         other.home, other.direct = self, False
-        other.workers, other._ancestry = self.workers, self._ancestry
+        other.workers, other.ancestry = self.workers, self.ancestry
         return other
 
     def dismiss(self) -> None:

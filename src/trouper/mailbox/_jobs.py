@@ -20,18 +20,29 @@ class Job:
 
     Life-cycle work never runs in the host task, where Ctrl-C would cut it half-way, and never in a
     carrier, whose scope may be burnt.
+
+    Args:
+        name: Its name, or the mailbox it works for and what it does: put together when it is read.
     """
 
-    __slots__ = ("args", "box", "doomed", "fn", "path", "scope")
+    __slots__ = ("args", "box", "doomed", "fn", "name", "scope")
     state: ClassVar[int] = JOB
 
-    def __init__(self, path: str, fn: Callable[..., Awaitable[None]], *args: Any) -> None:
-        self.path = path
+    def __init__(
+        self, name: str | tuple[Mailbox, str], fn: Callable[..., Awaitable[None]], *args: Any
+    ) -> None:
+        self.name = name
         self.fn = fn
         self.args = args
         self.scope: trio.CancelScope | None = None
         self.doomed: Any = None
         self.box: Mailbox | None = None  # whose hook it runs just now: waits in it are that one's
+
+    @property
+    def path(self) -> str:
+        """What task dumps and traces call it."""
+        name = self.name
+        return name if isinstance(name, str) else f"{name[0].path}!{name[1]}"
 
     def hold_up(self) -> None:
         """Hold nobody up: a job has no mail."""

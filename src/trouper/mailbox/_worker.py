@@ -126,7 +126,7 @@ class Worker:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
-        self.owner = True  # drains `ready`; False while it carries a blocked handler
+        self.owner = False  # drains `ready`; False while it carries a blocked handler, or waits
         self.running: Mailbox | Job | None = None
         self.ask: Ask | None = None  # the last request begun; settled if this worker dies
         self.burnt = False  # the leased scope was cancelled: nothing more may run in it
@@ -156,25 +156,28 @@ class Worker:
         """Drain `ready`, wait, and again; end when the scope is spent or the dispatcher closes."""
         d = self.dispatcher
         while not d.closed:
-            self.owner = True
-            if not await self.drain():
-                return
-            self.running = self.ask = None
-            if not self.owner:
-                self.task.name = IDLE_NAME
-                if d.parked:  # nobody drains: take the queue over instead of waking another
-                    d.parked = False
-                    continue
-            elif d.later:
-                await checkpoint()  # the next tick has begun when this returns
-                continue
+            d.coming -= 1
+            if not d.owned:  # else another one that was called as well still drains
+                d.owned = self.owner = True
+                while self.owner:
+                    if not await self.drain():
+                        return
+                    self.running = self.ask = None
+                    if not self.owner:  # it carried a handler; now nobody may have `ready`
+                        self.task.name = IDLE_NAME
+                        if d.parked and d.ready:
+                            d.parked = False
+                            d.owned = self.owner = True
+                    elif d.later:
+                        await checkpoint()  # the next tick has begun when this returns
+                    else:
+                        d.owned = self.owner = False
+                        d.step_back()
+            else:
+                d.step_back()
             if d.closed or len(d.idle) >= d.idle_limit:
-                if self.owner:
-                    d.hand_over()
                 return
             d.idle.append(self)
-            if self.owner:
-                d.parked = True
             await wait_task_rescheduled(_never)
 
     @enable_ki_protection
@@ -299,6 +302,7 @@ class Worker:
     def _leave(self) -> bool:
         self.running = self.ask = None
         if self.owner or self.dispatcher.parked:
+            self.owner = False
             self.dispatcher.hand_over()
         return False
 
