@@ -91,11 +91,12 @@ async def test_a_withdrawn_unit_leaves_no_hold(
 ) -> None:
     go = threading.Event()
     async with LmdbStore(tmp_path / "store") as store:
+        holds = holds_of_run()
+        assert holds is not None
+        await holds.dropped()  # opening it is over
         store.submit(lambda tx: go.wait(10), lambda result: None)
         submission = store.submit(lambda tx: None, lambda result: None)
         assert submission.withdraw()
-        holds = holds_of_run()
-        assert holds is not None
         assert holds.count == 2
         go.set()
         await holds.dropped()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ from trouper.actors import Actor, Context, Request, handles, open_system
 from trouper.errors import ActorCrashed, AskCycle
 from trouper.supervision import Exit
 
-bridge: Any = pytest.importorskip("trio_asyncio")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # as `_asyncio` does, and says why
+    bridge: Any = pytest.importorskip("trio_asyncio")
 
 
 @dataclass(frozen=True, slots=True)

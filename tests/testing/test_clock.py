@@ -114,6 +114,7 @@ async def test_a_flush_is_waited_for(mock_clock: MockClock, tmp_path: Path) -> N
         return gate.wait(10)
 
     async with LmdbStore(tmp_path / "store") as store:
+        await clock.settle()  # opening it is over
         store.submit(slow, seen.append)
         assert clock.holds == 1
         open_soon(gate)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import warnings
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, final
@@ -109,7 +110,10 @@ def _log(loop: Any, context: dict[str, Any]) -> None:
 
 def _trio_asyncio() -> Any:
     try:
-        return importlib.import_module("trio_asyncio")
+        with warnings.catch_warnings():
+            # From Python 3.12 on asyncio deprecates a class that trio-asyncio derives from.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return importlib.import_module("trio_asyncio")
     except ModuleNotFoundError as missing:
         if missing.name != "trio_asyncio":
             raise
