@@ -49,6 +49,12 @@ def test_every_line_that_holds_has_a_test(found: list[object], marks: list[objec
     assert g.unproved(found, g.proved(found, marks)[0]) == []
 
 
+def test_no_line_that_has_a_test_is_for_later(found: list[object], marks: list[object]) -> None:
+    by_id = g.proved(found, marks)[0]
+    lines = [line for section in g.sections(g.SOURCE.read_text()) for line in section.lines]
+    assert [line.id for line in lines if line.later and by_id[line.id]] == []
+
+
 def test_the_page_is_what_the_tests_say(found: list[object], marks: list[object]) -> None:
     page = g.render(g.intro(g.SOURCE.read_text()), found, g.proved(found, marks)[0])
     assert g.PAGE.read_text() == page, "run `make guarantees`, and commit docs/guarantees.md"
