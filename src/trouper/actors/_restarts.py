@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from ..errors import ActorCrashed, RestartLimitReached
-from ..mailbox import FAILED, RUNNING, STARTING, STOPPING, Ask, suspend
+from ..mailbox import FAILED, RUNNING, STARTING, STOPPING, Ask, send_away, suspend
 from ..supervision import (
     Escalate,
     Exit,
@@ -209,10 +209,14 @@ def _fail_trapped_asks(failed: Iterable[LocalRef]) -> None:
     for ref in failed:
         if ref.state != FAILED:
             continue
-        for entry in [*(ref.queue or ()), *(ref.senders or ())]:
+        for entry in list(ref.queue or ()):
             asker = entry.asker if entry.__class__ is Ask else None
             if asker is not None and ref.restart_waits_for(asker):
                 entry.fail(ActorCrashed(_trapped(ref, asker), target=ref.path))
+        for key in list(ref.senders or ()):  # they wait for room only, and trap it all the same
+            waiter: Any = key.asker if isinstance(key, Ask) else ref.dispatcher.mailbox_of(key)
+            if waiter is not None and ref.restart_waits_for(waiter):
+                send_away(ref, key, ActorCrashed(_trapped(ref, waiter), target=ref.path))
 
 
 def _trapped(ref: LocalRef, asker: LocalRef) -> str:

@@ -24,6 +24,7 @@ from ._jobs import Job as Job
 from ._jobs import Stepper as Stepper
 from ._mailbox import Mailbox as Mailbox
 from ._room import move_in as move_in
+from ._room import send_away as send_away
 from ._states import DRAINING as DRAINING
 from ._states import FAILED as FAILED
 from ._states import RUNNING as RUNNING
@@ -72,6 +73,7 @@ __all__ = (
     "order",
     "put_back",
     "run_control",
+    "send_away",
     "suspend",
     "wait_in",
 )

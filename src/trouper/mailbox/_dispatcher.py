@@ -218,7 +218,10 @@ class Dispatcher:
         Walks from the task to its parents up to a worker, so the children of a handler's nursery
         count, and so does ``trio.from_thread.run`` from its threads.
         """
-        task = current_task()
+        return self.mailbox_of(current_task())
+
+    def mailbox_of(self, task: Task) -> Mailbox | None:
+        """Return whose turn waits if this task waits; see `running_mailbox`."""
         try:
             worker = self.ancestry[task]
         except KeyError:

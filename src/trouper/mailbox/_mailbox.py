@@ -320,10 +320,9 @@ class Mailbox:
                 yield entry
 
     def _refuse_senders(self) -> None:
-        if self.senders is not None:
-            send_away(
-                self, ActorStopped(f"{self.path} stopped before there was room", target=self.path)
-            )
+        for key in list(self.senders or ()):
+            stopped = ActorStopped(f"{self.path} stopped before there was room", target=self.path)
+            send_away(self, key, stopped)
 
     def doom(self, why: Any) -> None:
         """Cut the running turn. Legal at every moment; without a running turn it does nothing.

@@ -16,8 +16,6 @@ from ._ask import Ask
 from ._intake import depth_of, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ._mailbox import Mailbox
 
 
@@ -67,14 +65,10 @@ def move_in(box: Mailbox) -> None:
         box.senders = None
 
 
-def send_away(
-    box: Mailbox, error: BaseException, concerned: Callable[[Any], bool] | None = None
-) -> None:
-    """End the waiting of all in the line, or of those whose key is ``concerned``."""
-    for key, entry in list((box.senders or {}).items()):
-        if concerned is None or concerned(key):
-            forget(box, key)
-            if key is entry:
-                entry.fail(error)
-            else:
-                reschedule(key, outcome.Error(error))
+def send_away(box: Mailbox, key: Task | Ask, error: BaseException) -> None:
+    """End the waiting of one in the line."""
+    forget(box, key)
+    if isinstance(key, Ask):
+        key.fail(error)
+    else:
+        reschedule(key, outcome.Error(error))
