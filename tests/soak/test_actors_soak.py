@@ -257,6 +257,7 @@ async def spawn(how: Callable[..., Any], chance: random.Random, **options: Any) 
         "strategy": chance.choice(STRATEGIES),
         "mailbox": chance.choice((1, 4, 64)),
         "shutdown": 2.0,
+        "dedicated": chance.random() < 0.05,
     }
     ref: Ref[Any] = await how(chance.choice((Node, Starter)), chance, **given | options)
     return ref
@@ -284,7 +285,8 @@ class Round:
     async def player(self) -> None:
         for _ in range(self.chance.randrange(4, 10)):
             await self.act(self.top)
-            await self.act(partial(self.chance.choice(self.acts), self))
+            if self.refs:
+                await self.act(partial(self.chance.choice(self.acts), self))
 
     async def act(self, fn: Callable[[], Any]) -> None:
         """Do one thing, perhaps cancelled on the way; it must end in a known way."""
@@ -420,7 +422,7 @@ class Soak:
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(1000):
             probe.tell(Note())
-        runtime.dispatcher._ancestry.clear()
+        runtime.dispatcher.ancestry.clear()
         del probe
         left = living() - self.before
         assert left["LocalRef"] <= 2, left  # the root, and the last target of dead letters
