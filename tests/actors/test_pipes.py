@@ -228,3 +228,50 @@ async def test_ctrl_c_in_a_pipe_ends_the_system() -> None:
             ref = await system.spawn(Piper)
             await ref.ask(Do(lambda ctx: ctx.pipe(interrupt, to=Done)))
             await trio.sleep_forever()
+
+
+async def test_a_message_for_a_failure_that_cannot_be_made_crashes_with_both() -> None:
+    def bad(error: Exception) -> Done:
+        raise KeyError("bad")
+
+    with pytest.raises(KeyError, match="bad") as raised:
+        async with open_system("s") as system:
+            ref = await system.spawn(Piper)
+            await ref.ask(Do(lambda ctx: ctx.pipe(boom, to=Done, failed=bad)))
+            await trio.sleep_forever()
+    assert repr(raised.value.__cause__) == "ValueError('boom')"
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_crash() -> None:
+    async def leak() -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled as exc:
+                kept.append(exc)
+        raise kept[0]
+
+    kept: list[BaseException] = []
+    async with open_system("s") as system:
+        ref = await system.spawn(Piper, restart="transient")
+        await ref.ask(Do(lambda ctx: ctx.pipe(leak, to=Done)))
+        await wait_all_tasks_blocked()
+        assert ref.incarnation == 2
+
+
+async def test_a_pipe_that_cannot_be_cut_is_named_in_the_log(
+    caplog: pytest.LogCaptureFixture, autojump_clock: Any
+) -> None:
+    async def shielded() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(3)
+
+    async with open_system("s") as system:
+        ref = await system.spawn(Piper, shutdown=1.0)
+        await ref.ask(Do(lambda ctx: ctx.pipe(shielded, to=Done)))
+        await wait_all_tasks_blocked()
+        ref.stop()
+        await ref.stopped()
+    assert "a pipe was cut but still runs" in caplog.text
+    assert "in shielded" in caplog.text

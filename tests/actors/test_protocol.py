@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from trouper.actors import (
@@ -31,7 +35,7 @@ from trouper.errors import (
     Reject,
     StartFailed,
 )
-from trouper.supervision import one_for_all
+from trouper.supervision import one_for_all, one_for_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,3 +496,95 @@ async def test_a_protocol_restarts_with_its_siblings_and_keeps_its_mail() -> Non
         await wait_all_tasks_blocked()
         assert ref.incarnation == 2
         assert seen == ["begins", Num(1), "begins", Num(2)]
+
+
+async def test_a_scope_left_open_by_a_protocol_is_its_own_failure() -> None:
+    kept: list[Any] = []
+
+    async def leaky(ctx: Context[Num]) -> None:
+        scope = trio.CancelScope()
+        kept.append(scope)
+        scope.__enter__()
+
+    with pytest.raises(Exception, match=r"[Cc]ancel scope"):
+        async with open_system("s") as system:
+            await system.spawn(leaky)
+            await trio.sleep_forever()
+
+
+async def test_ctrl_c_in_a_protocol_ends_the_system_past_every_supervisor() -> None:
+    async def interrupted(ctx: Context[Num]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        async with open_system("s") as system:
+            await system.spawn(interrupted, restart="permanent")
+            await trio.sleep_forever()
+
+
+async def test_redelivery_is_refused_for_a_protocol() -> None:
+    wrong: Any = {"redeliver": 2}
+    async with open_system("s") as system:
+        with pytest.raises(StartFailed, match="redeliver= is for handlers"):
+            await system.spawn(get_only, restart="transient", **wrong)
+
+
+async def test_a_significant_protocol_that_finishes_ends_its_parent() -> None:
+    async def once(ctx: Context[Num]) -> None:
+        await ctx.inbox.receive(Num)
+
+    strategy = one_for_one(auto_shutdown="any")
+    async with open_system("s", strategy=strategy) as system:
+        ref = await system.spawn(once, significant=True, restart="transient")
+        ref.tell(Num(1))
+        await trio.sleep_forever()  # the block ends with it
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("tell"), st.integers(0, 3)),
+            st.tuples(st.just("want"), st.integers(0, 3)),
+            st.tuples(st.just("any"), st.just(0)),
+        ),
+        max_size=30,
+    )
+)
+def test_an_inbox_behaves_like_a_list_from_which_one_takes_the_first_that_fits(
+    steps: list[tuple[str, int]],
+) -> None:
+    model: list[Num] = []
+    expected: list[Num | None] = []
+    got: list[Num | None] = []
+
+    async def obedient(ctx: Context[Num]) -> None:
+        for what, n in steps:
+            if what == "tell":
+                ctx.self_ref.tell(Num(n))
+                continue
+            found: Any = None
+            with trio.CancelScope(deadline=trio.current_time()):
+                if what == "any":
+                    found = await ctx.inbox.receive()
+                else:
+                    found = await ctx.inbox.receive(partial(operator.eq, Num(n)))
+            got.append(found)
+        assert ctx.self_ref.statistics().depth == len(model)
+
+    for what, n in steps:
+        if what == "tell":
+            model.append(Num(n))
+            continue
+        first = next((m for m in model if what == "any" or m == Num(n)), None)
+        if first is not None:
+            model.remove(first)
+        expected.append(first)
+
+    async def main() -> None:
+        async with open_system("s") as system:
+            ref = await system.spawn(obedient)
+            assert (await ref.stopped()).kind == "finished"
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert got == expected

@@ -70,8 +70,6 @@ class Pipe:
         try:
             if self._is_cut:
                 self._log_leftover(error)
-            elif error is None and self._scope.cancelled_caught:
-                self._fall(RuntimeError(f"{self._ref.path}: a pipe was cancelled from inside"))
             elif error is None:
                 order(self._ref, Owed(message))
             else:

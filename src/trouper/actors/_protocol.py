@@ -65,7 +65,11 @@ class ProtocolActor:
 class Protocol:
     """Makes the actor of a coroutine function, as a class makes one of handlers."""
 
-    def __init__(self, fn: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, fn: Callable[..., Coroutine[Any, Any, None]], redeliver: int) -> None:
+        if redeliver:
+            raise ValueError(
+                "redeliver= is for handlers; a protocol itself knows what it had taken"
+            )
         self.fn = fn
         plain = inspect.unwrap(_inner(fn))
         self.__name__: str = plain.__name__

@@ -142,7 +142,7 @@ class Runtime:
             label = _check_name(parent, name)
         try:
             if type(make) is not type and is_protocol(make):
-                make = Protocol(make)
+                make = Protocol(make, redeliver)
             target = make(*args)
             behaviour = target.__behaviour__
         except Exception as exc:

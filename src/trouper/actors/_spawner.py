@@ -56,7 +56,6 @@ class Spawner:
         shutdown: float | None = None,
         overflow: Overflow | None = None,
         priority: Priority | None = None,
-        redeliver: int = 0,
         dedicated: bool = False,
         significant: bool = False,
     ) -> Ref[N]: ...
