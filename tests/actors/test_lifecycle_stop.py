@@ -277,6 +277,31 @@ async def test_a_shielded_handler_cannot_be_cut_is_reported_and_awaited(
 
 
 @pytest.mark.proves("Stop kinds: spawning during the parent's shutdown")
+async def test_a_start_that_the_shutdown_of_its_parent_meets_is_refused_and_leaves_nothing(
+    cast: Any, autojump_clock: MockClock
+) -> None:
+    refused: list[str] = []
+
+    class Slow(Actor):
+        async def started(self, ctx: Any) -> None:
+            await ctx.spawn(cast.Player, "child")
+            await trio.sleep_forever()
+
+    async def spawn_beside(self: Any, ctx: Any) -> None:
+        with pytest.raises(ActorStopped) as raised:
+            await system.spawn(Slow, name="slow")
+        refused.append(str(raised.value))
+
+    async with open_system("s") as system:
+        (await system.spawn(cast.Player, "p")).tell(cast.Go(spawn_beside))
+        await wait_all_tasks_blocked()
+        start = trio.current_time()
+    assert refused == ["/s/slow was stopped while it started"]
+    assert cast.labels() == ["child", "p"]
+    assert trio.current_time() == start
+
+
+@pytest.mark.proves("Stop kinds: spawning during the parent's shutdown")
 async def test_a_stopping_parent_starts_nothing_new(cast: Any, autojump_clock: MockClock) -> None:
     refused: list[str] = []
 

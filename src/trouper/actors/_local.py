@@ -190,12 +190,12 @@ class LocalRef(Mailbox, Ref[Any]):
             found += ref.children
         return found
 
-    def suspended_siblings(self) -> list[LocalRef]:
-        """Those that restart together with this one, if it is about to."""
+    def ending_siblings(self) -> list[LocalRef]:
+        """Those whose ends come before the next life of this actor, if they restart together."""
         parent = self.parent
         if self.state != FAILED or parent is None or not parent.options.strategy.is_shared:
             return []
-        return [ref for ref in parent.children if ref.state == FAILED and ref is not self]
+        return [ref for ref in parent.children if ref.state >= FAILED and ref is not self]
 
     def restart_waits_for(self, asker: LocalRef) -> bool:
         """Whether this actor can live again only after a turn of ``asker`` has ended."""

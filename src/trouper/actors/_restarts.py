@@ -29,7 +29,7 @@ from ..supervision import (
     unwrap,
 )
 from ._belongings import end_instance, wait_pipes
-from ._lifecycle import build, end_turn, run_started, run_stopping, stop_children, stop_one
+from ._lifecycle import build, end_turn, run_started, run_stopping, shut, stop_children, stop_one
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -144,6 +144,8 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
     if ref.state == STARTING:
         return False
     if ref.state not in (RUNNING, FAILED) or ref.options.restart == "never":
+        shut(ref, "stop")
+        _fail_trapped_asks(concerned)
         await stop_one(ref, "stop", why)
         return False
     with _at_work(ref):

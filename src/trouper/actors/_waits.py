@@ -82,5 +82,5 @@ class WaitGraph:
         after = list(self._edges.get(ref, ()))
         if FAILED <= ref.state < STOPPED:
             after += ref.descendants()  # it ends, or lives again, only after them
-            after += ref.suspended_siblings()
+            after += ref.ending_siblings()
         return after
