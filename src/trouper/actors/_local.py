@@ -129,7 +129,7 @@ class LocalRef(Mailbox, Ref[Any]):
         capacity: int,
         intake: Intake,
     ) -> None:
-        super().__init__(system.dispatcher, table, capacity, intake)
+        Mailbox.__init__(self, system.dispatcher, table, capacity, intake)
         self.system = system
         self.parent = parent
         self.label = label  # its key among the children; a number when it was not named

@@ -134,7 +134,7 @@ class Runtime:
             options = replace(options, significant=True)
         if mailbox is not None:
             capacity = check_capacity(mailbox)
-        life = parent.need_life()
+        life = parent.life or parent.need_life()
         label: str | int
         if name is None:
             label = life.serial = life.serial + 1

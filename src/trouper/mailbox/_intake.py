@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import MailboxFull
@@ -89,7 +88,10 @@ def check_overflow(overflow: str) -> None:
 
 def depth_of(q: deque[Any]) -> int:
     """Count the messages of a user lane; the marker of the control lane is none."""
-    return len(q) - sum(entry.__class__ is Control for entry in islice(q, _HEAD))
+    depth = len(q)
+    if depth and q[0].__class__ is Control:
+        return depth - 1
+    return depth - 1 if depth > 1 and q[1].__class__ is Control else depth
 
 
 def take_in(box: Mailbox, q: deque[Any], entry: Any) -> bool:
