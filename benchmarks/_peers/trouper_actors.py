@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import trio
 import trio.testing
 
@@ -81,7 +84,7 @@ class Bystander(Actor[Poke]):
     async def poke(self, message: Poke) -> None: ...
 
 
-async def tell(ops: int, actors: int, kind: type[Counter | PlainCounter | Blocking]) -> Sample:
+async def tell(ops: int, actors: int, kind: Callable[[Tally], Actor[Any]]) -> Sample:
     tally = Tally()
     async with open_system("bench") as system:
         refs = [await system.spawn(kind, tally) for _ in range(actors)]
