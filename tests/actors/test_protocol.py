@@ -33,6 +33,7 @@ from trouper.errors import (
     InboxClosed,
     MailboxFull,
     Reject,
+    RestartLimitReached,
     StartFailed,
 )
 from trouper.supervision import one_for_all, one_for_one
@@ -588,3 +589,19 @@ def test_an_inbox_behaves_like_a_list_from_which_one_takes_the_first_that_fits(
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert got == expected
+
+
+async def test_a_permanent_protocol_that_returns_begins_again_within_its_intensity() -> None:
+    lives: list[int] = []
+
+    async def once(ctx: Context[Num]) -> None:
+        lives.append(ctx.self_ref.incarnation)
+        await ctx.inbox.receive(Num)
+
+    with pytest.raises(RestartLimitReached):
+        async with open_system("s") as system:
+            ref = await system.spawn(once, restart="permanent")
+            for n in range(4):
+                ref.tell(Num(n))
+            await trio.sleep_forever()
+    assert lives == [1, 2, 3, 4]

@@ -211,3 +211,26 @@ async def test_unstashing_keeps_a_priority(autojump_clock: Any) -> None:
         ref.tell(Open())
         await wait_all_tasks_blocked()
         assert seen == [1, 2, 3]
+
+
+async def test_a_drain_gives_stashed_messages_another_turn() -> None:
+    seen: list[int] = []
+
+    class Second(Door):
+        """Takes a visit when it comes for the second time."""
+
+        @handles(Visit)
+        async def visit(self, message: Visit, ctx: Context[Any]) -> None:
+            if message.n not in self.bad:
+                self.bad.add(message.n)
+                ctx.stash()
+            self.seen.append(message.n)
+
+    async with open_system("s") as system:
+        ref = await system.spawn(Second, seen, set())
+        ref.tell(Visit(1))
+        ref.tell(Visit(2))
+        await wait_all_tasks_blocked()
+        ref.drain()
+        await ref.stopped()
+        assert seen == [1, 2]

@@ -212,3 +212,21 @@ async def test_a_thousand_cancelled_timers_leave_the_heap_small() -> None:
         ref.stop()
         await wait_all_tasks_blocked()
         assert len(heap) == 0
+
+
+async def test_a_period_below_the_resolution_of_the_clock_does_not_hang(
+    autojump_clock: Any,
+) -> None:
+    seen: list[tuple[str, float]] = []
+    async with open_system("s") as system:
+        ref: Any = await system.spawn(Clockwork, seen)
+        await trio.sleep_until(trio.current_time() + 1e6)
+
+        async def briefly(ctx: Any) -> None:
+            ctx.every(1e-15, "tick")
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+            ctx.self_ref.stop()
+
+        ref.tell(briefly)
+        await ref.stopped()

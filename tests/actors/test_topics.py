@@ -82,3 +82,14 @@ async def test_the_subscribers_of_a_topic_are_bounded() -> None:
         with pytest.raises(TopicFull) as raised:
             system.topics.subscribe("news", await system.spawn(Listener))
         assert raised.value.facts == {"topic": "news", "limit": 1}
+
+
+async def test_a_subscriber_that_is_draining_takes_nothing_more() -> None:
+    async with open_system("s") as system:
+        ref: Ref[Any] = await system.spawn(Listener)
+        system.topics.subscribe("news", ref)
+        ref.tell("first")
+        ref.drain()
+        assert system.topics.publish("news", "late") == 0
+        await ref.stopped()
+        assert [letter.reason for letter in system.dead_letters] == ["draining"]

@@ -55,11 +55,6 @@ class Context(Spawner, Generic[M]):
         return None if parent is None or parent.parent is None else parent
 
     @property
-    def actor(self) -> LocalRef:
-        """The runtime's record of this actor; for the runtime."""
-        return self._ref
-
-    @property
     def inbox(self) -> Inbox[M]:
         """What a protocol reads.
 

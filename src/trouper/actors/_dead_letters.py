@@ -158,8 +158,9 @@ class DeadLetters:
         self.total += 1
         self._ring.append(letter)
         self._log(letter)
-        for stream in list(self._streams):
-            stream.add(letter)
+        if self._streams:
+            for stream in list(self._streams):
+                stream.add(letter)
         for fn in list(self._subscribers):
             try:
                 fn(letter)

@@ -86,7 +86,8 @@ class Life:
     @property
     def is_alone(self) -> bool:
         """Whether nothing has to end before this actor can."""
-        return not self.children and (self.belongings is None or not self.belongings.pipes)
+        mine = self.belongings
+        return not self.children and (mine is None or not (mine.pipes or mine.stash))
 
 
 class _Direct:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, final
 import trio
 from trio.lowlevel import Task, current_task, disable_ki_protection, enable_ki_protection
 
-from ..errors import InboxClosed
+from ..errors import ActorStopped, InboxClosed
 from ..mailbox import DRAINING, RUNNING, Control, Dispatcher, run_control
 from ..supervision import Exit, unwrap
 from ._handlers import Behaviour
@@ -51,7 +51,7 @@ class ProtocolActor:
 
     async def started(self, ctx: Context[Any]) -> None:
         """Begin: the coroutine has its first step once the actor is up."""
-        ref = ctx.actor
+        ref = cast("LocalRef", ctx.self_ref)
         mine = ref.need_belongings()
         if mine.inbox is None:
             mine.inbox = Inbox(ref)
@@ -179,6 +179,8 @@ class ProtocolTask:
             ref.turn_killed(None, None if real is None else unwrap(real))
         elif real is not None:
             ref.turn_failed(None, real)
+        elif ref.state == RUNNING and ref.options.restart == "permanent":
+            ref.turn_failed(None, ActorStopped(f"{ref.path} returned, and is permanent"))
         elif ref.state == RUNNING:
             request_stop(ref, "stop", Exit("finished"))
         if ref.state == DRAINING:

@@ -116,8 +116,8 @@ class TimerHeap:
             # The grid stays where it was put: a late wake-up delays one tick, not all that follow,
             # and ticks that lie in the past by now are left out.
             timer.due += timer.period * (1 + (now - timer.due) // timer.period)
-            if timer.due <= now:  # rounding
-                timer.due = now + timer.period
+            if timer.due <= now:  # rounding, or a period too small to be added to this time
+                timer.due = max(now + timer.period, math.nextafter(now, math.inf))
             heappush(heap, (timer.due, next(self._serial), timer))
 
 

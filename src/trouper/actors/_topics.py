@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast, final
 
 from ..errors import ActorStopped, MailboxFull, NotHandled, TopicFull
-from ..mailbox import STOPPED
+from ..mailbox import CLOSED, STOPPED
 from ._dead_letters import DeadLetter, DeadLetters
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Topics:
         """Tell every subscriber, in the order they subscribed; return how many took it."""
         taken = 0
         for actor in list(self._topics.get(topic, ())):
+            is_open = actor.accepts is not CLOSED
             try:
                 actor.tell(message)
             except MailboxFull:
@@ -73,7 +74,7 @@ class Topics:
             except NotHandled:
                 self._missed(topic, message, actor, "it has no handler for this type")
             else:
-                taken += 1
+                taken += is_open
         return taken
 
     def subscribers(self, topic: str) -> tuple[Ref[Any], ...]:
