@@ -141,6 +141,7 @@ async def test_an_actors_strategy_is_for_its_own_children(cast: Any) -> None:
     assert seen == {"one_for_all": [2, 2], "rest_for_one": [1, 2]}
 
 
+@pytest.mark.proves("Supervision: siblings taken along")
 @pytest.mark.proves("Restart: keeps the ref, the name, the queue")
 async def test_siblings_restarted_along_keep_their_mail_in_order_and_finish_their_turn(
     cast: Any,
@@ -172,6 +173,7 @@ async def test_siblings_restarted_along_keep_their_mail_in_order_and_finish_thei
     assert seen == [("in hand", 1), *((n, 2) for n in range(40)), ("late", 2)]
 
 
+@pytest.mark.proves("Supervision: siblings taken along")
 async def test_what_comes_to_a_suspended_sibling_in_mid_turn_waits_for_its_next_life(
     cast: Any,
 ) -> None:
@@ -221,6 +223,7 @@ async def test_a_sibling_that_is_listed_when_it_is_suspended_runs_one_turn_at_a_
         assert max(most) == 1
 
 
+@pytest.mark.proves("Supervision: siblings taken along")
 async def test_a_sibling_that_must_not_be_restarted_stops_for_good(cast: Any) -> None:
     policies: dict[str, Restart] = {"a": "transient", "b": "never", "c": "permanent"}
     async with troupe_of(cast, one_for_all(), policies) as troupe:
@@ -229,6 +232,7 @@ async def test_a_sibling_that_must_not_be_restarted_stops_for_good(cast: Any) ->
         assert (await troupe.ref["b"].stopped()).kind == "shutdown"
 
 
+@pytest.mark.proves("Supervision: siblings taken along")
 async def test_a_sibling_over_its_budget_is_cut_and_restarts_with_the_others(
     cast: Any, autojump_clock: MockClock
 ) -> None:
@@ -260,6 +264,7 @@ async def test_a_sibling_whose_restart_fails_is_the_next_failure_and_counts(cast
         assert troupe.lives() == [1, 2, 4, 2]
 
 
+@pytest.mark.proves("Supervision: one count for all")
 @pytest.mark.proves("Supervision: over the budget")
 async def test_children_that_restart_together_share_one_window(cast: Any) -> None:
     with pytest.raises(RestartLimitReached, match=r"/s/c needed more than 2 restarts") as raised:
@@ -272,6 +277,7 @@ async def test_children_that_restart_together_share_one_window(cast: Any) -> Non
     assert repr(raised.value.__cause__) == "ValueError('boom')"
 
 
+@pytest.mark.proves("Supervision: one count for all")
 async def test_failures_at_one_time_are_one_restart_when_one_takes_the_other_along(
     cast: Any,
 ) -> None:

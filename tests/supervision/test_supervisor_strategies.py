@@ -133,6 +133,7 @@ def test_a_row_of_failures_is_served_as_the_pure_plans_say(
     trio.run(main)
 
 
+@pytest.mark.proves("Supervision: siblings taken along")
 async def test_a_child_that_must_not_be_restarted_stops_for_good_with_its_siblings() -> None:
     async with Supervisor(strategy=one_for_all()) as supervisor:
         bench = Bench(supervisor)
@@ -169,6 +170,7 @@ async def test_a_life_that_fails_at_once_is_the_next_failure_and_counts() -> Non
 
 
 @pytest.mark.proves("Supervision: shutdown exits do not")
+@pytest.mark.proves("Supervision: one count for all")
 async def test_ends_that_a_restart_or_a_stop_brings_about_are_not_counted() -> None:
     async with Supervisor(strategy=one_for_all(intensity=Intensity(1))) as supervisor:
         bench = Bench(supervisor)
