@@ -605,3 +605,27 @@ async def test_a_permanent_protocol_that_returns_begins_again_within_its_intensi
                 ref.tell(Num(n))
             await trio.sleep_forever()
     assert lives == [1, 2, 3, 4]
+
+
+async def test_the_statistics_of_an_inbox_say_how_deep_it_was_and_how_old_its_mail_is(
+    autojump_clock: Any,
+) -> None:
+    async def words_first(ctx: Context[Num | Word]) -> None:
+        while True:
+            await ctx.inbox.receive(Word)
+            await ctx.inbox.receive(Num)
+
+    async with open_system("s") as system:
+        ref = await system.spawn(words_first)
+        await wait_all_tasks_blocked()
+        ref.tell(Num(1))
+        await trio.sleep(5)
+        assert ref.statistics().oldest_age == pytest.approx(5)
+        ref.tell(Word("a"))
+        await trio.sleep(5)
+        numbers = ref.statistics()
+        assert (numbers.depth, numbers.high_water, numbers.processed) == (0, 2, 2)
+        assert numbers.oldest_age == 0
+        ref.tell(Num(2))
+        await trio.sleep(3)
+        assert ref.statistics().oldest_age == pytest.approx(3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast, final, overlo
 from trio.lowlevel import Task, reschedule
 
 from ..errors import ActorCrashed, ActorStopped, InboxClosed
-from ..mailbox import DRAINING, RUNNING, Ask, Control, Owed, move_in, wait_in
+from ..mailbox import DRAINING, RUNNING, Ask, Control, Owed, move_in, note_taken, wait_in
 from ._messages import Asked, M, Q, R, Request
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Inbox(Generic[M]):
                 return self._received(entry)
             if ref.state != RUNNING:
                 break
+            if not ref.queue:
+                ref.hold_up()
             ref.queued = False  # the next arrival lists the mailbox, which wakes this
             await wait_in(self._waiters)
         raise InboxClosed(f"{ref.path} is to stop", target=ref.path)
@@ -147,7 +149,6 @@ class Inbox(Generic[M]):
 
     def _received(self, entry: Any) -> Any:
         ref = self._ref
-        ref.processed += 1
         if entry.__class__ is Ask:
             if len(self._open) > ref.capacity:  # those who gave up are not to pile up
                 self._open = {ask: None for ask in self._open if not ask.done}
@@ -178,6 +179,7 @@ class Inbox(Generic[M]):
             elif not match(entry):
                 continue
             assert q is not None
+            note_taken(ref, q)
             del q[i]
             if ref.senders:
                 move_in(ref)
@@ -188,6 +190,7 @@ class Inbox(Generic[M]):
     def _pull(self, at: int) -> None:
         """Take one out of the control lane, and with the last one the marker of the lane."""
         lane, q = self._ref.control, self._ref.queue
+        self._ref.processed += 1
         assert lane is not None
         assert q is not None
         del lane[at]

@@ -4,6 +4,7 @@ Knows nothing of actors: a `Mailbox` is handed a table of handlers and asks its 
 failure means.
 """
 
+from ._age import note_taken as note_taken
 from ._ask import Ask as Ask
 from ._control import CONTROL_BURST as CONTROL_BURST
 from ._control import Control as Control
@@ -70,6 +71,7 @@ __all__ = (
     "make_intake",
     "messages_of",
     "move_in",
+    "note_taken",
     "order",
     "put_back",
     "run_control",

@@ -64,6 +64,14 @@ def note_turns(box: Mailbox, q: deque[Any], turns: int) -> int:
     return turns
 
 
+def note_taken(box: Mailbox, q: deque[Any]) -> None:
+    """Account for one message that its receiver is about to take out by itself, in no worker."""
+    box.high_water = max(box.high_water, len(q))
+    note_turns(box, q, 1)
+    if len(q) < 2:
+        box.room = 0  # the next arrival is the oldest
+
+
 def age_of(box: Mailbox) -> float:
     """Return how long the oldest message has waited at most; 0.0 while turns are not held up."""
     is_held_up = box.scope is not None or box.state in (STARTING, FAILED)
