@@ -629,3 +629,24 @@ async def test_the_statistics_of_an_inbox_say_how_deep_it_was_and_how_old_its_ma
         ref.tell(Num(2))
         await trio.sleep(3)
         assert ref.statistics().oldest_age == pytest.approx(3)
+
+
+async def test_answers_that_nobody_waits_for_any_more_are_dropped_and_counted() -> None:
+    async def late(ctx: Context[Get | Word]) -> None:
+        askings = [await ctx.inbox.receive(Get) for _ in range(4)]
+        await ctx.inbox.receive(Word)
+        for asking in askings:
+            asking.reply(1)
+        await ctx.inbox.receive()
+
+    async with open_system("s") as system:
+        ref = await system.spawn(late, mailbox=2)
+        for _ in range(4):
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(ref.ask, Get())
+                    await wait_all_tasks_blocked()
+                    scope.cancel()
+        ref.tell(Word("now"))
+        await wait_all_tasks_blocked()
+        assert system.statistics().late_replies == 4

@@ -24,7 +24,7 @@ class Asking(Generic[Q, R]):
     A request that was only told is received as one too; its answer goes nowhere.
     """
 
-    __slots__ = ("_ask", "_inbox", "message")
+    __slots__ = ("_ask", "_inbox", "_is_answered", "message")
     __match_args__ = ("message",)
 
     message: Q
@@ -33,6 +33,7 @@ class Asking(Generic[Q, R]):
         self.message = message
         self._inbox = inbox
         self._ask = ask
+        self._is_answered = False
 
     def __repr__(self) -> str:
         return f"Asking({self.message!r})"
@@ -43,11 +44,17 @@ class Asking(Generic[Q, R]):
         Raises:
             RuntimeError: It was answered already.
         """
-        self._inbox.answer(self._ask, value, None)
+        self._answer(value, None)
 
     def fail(self, error: Exception) -> None:
         """Answer with an error, most politely a `Reject`."""
-        self._inbox.answer(self._ask, None, error)
+        self._answer(None, error)
+
+    def _answer(self, value: Any, error: Exception | None) -> None:
+        if self._is_answered:
+            raise RuntimeError(f"{self!r} was answered already")
+        self._is_answered = True
+        self._inbox.answer(self._ask, value, error)
 
 
 @final
@@ -121,12 +128,8 @@ class Inbox(Generic[M]):
         """Pass an answer on; the inside of `Asking`."""
         if ask is None:
             return
-        if ask not in self._open and not ask.done:
-            raise RuntimeError(f"{self._ref.path}: this request is not open any more")
-        was_open = self._open.pop(ask, _NOTHING) is None
+        self._open.pop(ask, None)
         if ask.done:
-            if not was_open:
-                raise RuntimeError(f"{self._ref.path} answered this request already")
             self._ref.system.dispatcher.late += 1
         elif error is not None:
             ask.fail(error)
