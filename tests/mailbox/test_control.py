@@ -67,3 +67,12 @@ async def test_closing_drops_both_lanes(stage: Any) -> None:
     box.close("closed")
     assert sorted(box.not_had) == [(1, "closed"), (2, "closed")]
     assert box.statistics().depth == 0
+
+
+async def test_every_control_message_counts_as_processed(stage: Any) -> None:
+    box = stage.box()
+    box.tell(0)
+    for n in range(2 * CONTROL_BURST + 1):
+        box.post(100 + n)
+    await wait_all_tasks_blocked()
+    assert box.statistics().processed == 2 * CONTROL_BURST + 2

@@ -53,6 +53,7 @@ async def run_control(target: Any, marker: Control) -> None:
     box = marker.box
     lane = box.control
     left = CONTROL_BURST
+    box.processed -= 1  # the pass counts the marker
     try:
         while lane and left and box.doomed is None:
             left -= 1
@@ -62,6 +63,7 @@ async def run_control(target: Any, marker: Control) -> None:
                     continue
                 entry = entry.take()
             marker.message = message = entry
+            box.processed += 1
             is_async, wants_context, fn = box.table.get(message.__class__) or box.find(message)
             result = fn(target, message, box.context) if wants_context else fn(target, message)
             if is_async:
