@@ -93,6 +93,20 @@ ROWS: Final = (
         Against(CHANNEL, 12_000, 7, 12),
         Against(ASYNCIO, 80_000),
     )),
+    Row("fan-in, 100 senders", "fan-in", 100_000, 100, (
+        Against(PYKKA, 30_000, 4, 6),
+        Against(CHANNEL, 20_000),
+    )),
+    Row("Big: ping and pong, 120 actors", "big", 24_000, 120, (
+        Against(PYKKA, 2_400, 6, 10),
+        Against(CHANNEL, 6_000),
+    )),
+    Row("Chameneos: meeting, 100 actors", "chameneos", 12_000, 100, (
+        Against(CHANNEL, 4_000, 6, 10),
+    )),
+    Row("start and stop of a troupe", "troupe", 100_000, 0, (
+        Against(CHANNEL, 10_000),
+    )),
     Row("always-blocking handlers, 100", "blocking", 25_000, 100, (
         Against(TASK, 40_000, 1 / 1.5, 1 / 1.2),
         Against(CHANNEL, 20_000),

@@ -10,6 +10,7 @@ import trio.testing
 
 from _kit.sample import Sample, Scales, Stopwatch
 
+from .channel_crowd import BENCHES as CROWD
 from .gate import POKE, Poke, Tally, bursts, on_trio
 
 CAPACITY = 1024  # the same as trouper's default mailbox
@@ -167,7 +168,7 @@ async def idle(ops: int, actors: int) -> Sample:
     return sample
 
 
-BENCHES = {
+BENCHES = CROWD | {
     "tell": on_trio(tell, Counter, Counter.run),
     "tell-plain": on_trio(tell, Counter, Counter.run_plain),
     "blocking": on_trio(tell, Blocking, Blocking.run),

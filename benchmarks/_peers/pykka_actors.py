@@ -10,6 +10,7 @@ import pykka
 from _kit.sample import Sample, Stopwatch
 
 from .gate import POKE, spread
+from .pykka_crowd import BENCHES as CROWD
 
 
 class Tally:
@@ -109,7 +110,7 @@ def spawn(ops: int, actors: int) -> Sample:
     return watch.sample(times * actors)
 
 
-BENCHES = {
+BENCHES = CROWD | {
     "tell": tell,
     "tell-plain": tell,
     "ring": ring,

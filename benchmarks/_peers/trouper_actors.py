@@ -12,6 +12,7 @@ from _kit.sample import Sample, Scales, Stopwatch
 from trouper import Actor, Ref, Request, handles, open_system
 
 from .gate import POKE, Poke, Tally, bursts, on_trio
+from .trouper_crowd import BENCHES as CROWD
 
 
 class Question(Request[int]):
@@ -185,7 +186,7 @@ async def idle(ops: int, actors: int) -> Sample:
     return sample
 
 
-BENCHES = {
+BENCHES = CROWD | {
     "tell": on_trio(tell, Counter),
     "tell-plain": on_trio(tell, PlainCounter),
     "blocking": on_trio(tell, Blocking),

@@ -21,6 +21,10 @@ ROWS = {
     "spawn + message + stop",
     "spawn + message + drain",
     "bounded send, capacity 64",
+    "fan-in, 100 senders",
+    "Big: ping and pong, 120 actors",
+    "Chameneos: meeting, 100 actors",
+    "start and stop of a troupe",
     "always-blocking handlers, 100",
     "idle actor, never told, 1,000",
 }
