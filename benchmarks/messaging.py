@@ -126,6 +126,7 @@ MODEL: Final = (
     ("ring hop, by actors", "ring", [(100_000, 50), (100_000, 500), (100_000, 5_000)], 1),
     ("ask, async, by requests", "ask", [(500, 1), (5_000, 1), (50_000, 1)], 0),
     ("spawn, by actors alive", "spawn", [(20_000, 100), (20_000, 1_000), (20_000, 10_000)], 1),
+    ("start and stop, by actors", "troupe", [(1_000, 0), (10_000, 0), (100_000, 0)], 0),
 )
 
 NOTES: Final = {

@@ -176,7 +176,9 @@ async def stop_children(ref: LocalRef, kind: StopKind, why: Exit) -> None:
     """Stop the children in reverse start order."""
     life = ref.life
     while life is not None and life.children:
-        await stop_one(next(reversed(life.children.values())), kind, why)
+        # a copy: looking for the last of a dict whose end was deleted passes all the gaps each time
+        for child in list(life.children.values())[::-1]:
+            await stop_one(child, kind, why)
 
 
 async def end_turn(ref: LocalRef, limit: float) -> None:
