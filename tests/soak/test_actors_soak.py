@@ -18,6 +18,7 @@ import random
 import sys
 import time
 import traceback
+from array import array
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -379,8 +380,9 @@ class Soak:
         self.until = time.monotonic() + seconds
         self.rounds = 0
         self.ends: Counter[str] = Counter()
-        self.references: list[int] = []  # to what everybody shares, between rounds
-        self.blocks: list[int] = []  # allocated blocks, looked at between rounds
+        # Arrays: a list of ints would be what grows.
+        self.references = array("q")  # to what everybody shares, between rounds
+        self.blocks = array("q")  # allocated blocks, looked at between rounds
 
     async def run(self) -> None:
         async with open_system("soak", strategy=ENDLESS, seed=SEED, ask_safety=SAFETY) as system:
@@ -520,7 +522,7 @@ def check(soak: Soak) -> None:
     assert grows_by(soak.blocks) < 1000, soak.blocks
 
 
-def grows_by(series: list[int]) -> float:
+def grows_by(series: array[int]) -> float:
     """Return how much more the last quarter is, on average, than the second one."""
     quarter = len(series) // 4
     if quarter < 3:
