@@ -535,10 +535,12 @@ async def test_a_significant_protocol_that_finishes_ends_its_parent() -> None:
         await ctx.inbox.receive(Num)
 
     strategy = one_for_one(auto_shutdown="any")
-    async with open_system("s", strategy=strategy) as system:
-        ref = await system.spawn(once, significant=True, restart="transient")
-        ref.tell(Num(1))
-        await trio.sleep_forever()  # the block ends with it
+    with trio.fail_after(10):
+        async with open_system("s", strategy=strategy) as system:
+            ref = await system.spawn(once, significant=True, restart="transient")
+            ref.tell(Num(1))
+            await trio.sleep_forever()  # the block ends with it
+    assert not ref.statistics().depth
 
 
 @settings(max_examples=60, deadline=None)
