@@ -13,7 +13,6 @@ What a naive use of LMDB meets, and what is done about it here:
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,15 +22,14 @@ from typing import Any, Final, cast, final
 import lmdb
 import lmdb.verify
 
-from ..errors import ForeignFork, PathRefused, StoreClosed, StoreDamaged, StoreFull, StoreLost
+from ..errors import ForeignFork, StoreClosed, StoreFull, StoreLost
+from ._meaning import as_damaged, as_lost, at_commit, at_open
 from ._overlay import Writes
-from ._shortage import cannot_open, is_shortage
+from ._shortage import is_shortage
 
 MIN_MAP: Final = 1024 * 1024
 MAX_READERS: Final = 126
 MAX_TABLES: Final = 16
-_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-_NO_ACCESS: Final = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
 class MapFull(Exception):
@@ -94,7 +92,7 @@ class Env:
                         store=str(directory),
                     ) from error
             except lmdb.Error as error:
-                raise _open_error(directory, error) from error
+                raise at_open(directory, error) from error
             else:
                 env.reader_check()  # readers that were killed would keep old pages for ever
                 return cls(str(directory), env)
@@ -114,7 +112,7 @@ class Env:
         except lmdb.NotFoundError:
             return None
         except lmdb.Error as error:
-            raise _damaged(self.name, error) from error
+            raise as_damaged(self.name, error) from error
 
     def is_blank(self) -> bool:
         """Tell whether nothing was ever committed to it."""
@@ -122,7 +120,7 @@ class Env:
             with self._live().begin() as txn:
                 return txn.stat()["entries"] == 0
         except lmdb.Error as error:
-            raise _damaged(self.name, error) from error
+            raise as_damaged(self.name, error) from error
 
     def open_tables(self, names: Iterable[str]) -> WriteTxn:
         """Open, and make, the tables; return the transaction that must be committed for it.
@@ -142,7 +140,7 @@ class Env:
         except lmdb.MapFullError as error:
             raise MapFull from error
         except lmdb.Error as error:
-            raise _damaged(self.name, error) from error
+            raise as_damaged(self.name, error) from error
         return WriteTxn(self.name, raw, self._dbs)
 
     def read(self, table: str, key: bytes) -> bytes | None:
@@ -151,7 +149,7 @@ class Env:
             with self._gate, self._live().begin() as txn:
                 return txn.get(key, db=self._dbs[table])
         except lmdb.Error as error:
-            raise _damaged(self.name, error) from error
+            raise as_damaged(self.name, error) from error
 
     def scan(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return committed keys and frames under a prefix, in key order."""
@@ -159,14 +157,14 @@ class Env:
             with self._gate, self._live().begin() as txn:
                 return _items(txn, self._dbs[table], prefix)
         except lmdb.Error as error:
-            raise _damaged(self.name, error) from error
+            raise as_damaged(self.name, error) from error
 
     def begin(self) -> WriteTxn:
         """Begin a write transaction."""
         try:
             return WriteTxn(self.name, self._live().begin(write=True), self._dbs)
         except lmdb.Error as error:
-            raise _lost(self.name, error) from error
+            raise as_lost(self.name, error) from error
 
     def grow(self, limit: int) -> None:
         """Double the map, with no transaction open.
@@ -191,7 +189,7 @@ class Env:
         try:
             self._live().sync(True)
         except lmdb.Error as error:
-            raise _lost(self.name, error) from error
+            raise as_lost(self.name, error) from error
 
     def close(self) -> None:
         """Unmap it; a second call does nothing."""
@@ -240,14 +238,14 @@ class WriteTxn:
         try:
             return self.raw.get(key, db=self._dbs[table])
         except lmdb.Error as error:
-            raise _damaged(self._name, error) from error
+            raise as_damaged(self._name, error) from error
 
     def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """See `View.items`."""
         try:
             return _items(self.raw, self._dbs[table], prefix)
         except lmdb.Error as error:
-            raise _damaged(self._name, error) from error
+            raise as_damaged(self._name, error) from error
 
     def last_key(self, table: str) -> bytes | None:
         """Return the last key of a table, or None."""
@@ -255,7 +253,7 @@ class WriteTxn:
             with self.raw.cursor(db=self._dbs[table]) as cursor:
                 return cursor.key() if cursor.last() else None
         except lmdb.Error as error:
-            raise _damaged(self._name, error) from error
+            raise as_damaged(self._name, error) from error
 
     def write(self, writes: Writes) -> None:
         """Write what a unit wrote.
@@ -296,13 +294,7 @@ class WriteTxn:
     def _meaning(self, error: lmdb.Error) -> MapFull | StoreFull | StoreLost:
         if isinstance(error, lmdb.MapFullError):
             return MapFull()
-        if _code(error) in _NO_ROOM:
-            return StoreFull(
-                f"no room on the disk of store {self._name!r}: nothing of this unit was written. "
-                f"Reads go on; make room and retry.",
-                store=self._name,
-            )
-        return _lost(self._name, error)
+        return at_commit(self._name, error)
 
 
 def _items(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes) -> list[tuple[bytes, bytes]]:
@@ -315,44 +307,3 @@ def _items(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes) -> list[tuple[b
                     break
                 found.append(row)
     return found
-
-
-def _code(error: lmdb.Error) -> int:
-    return getattr(error, "code", 0) or 0
-
-
-def _open_error(directory: Path, error: lmdb.Error) -> StoreFull | PathRefused | StoreDamaged:
-    """Return what an error of LMDB at open means to the one who opens."""
-    name = str(directory)
-    code = _code(error)
-    if code in _NO_ROOM:
-        return StoreFull(
-            f"no room on the disk to open store {name!r}; make room and retry", store=name
-        )
-    if code in _NO_ACCESS:
-        return PathRefused(
-            f"store {name!r} cannot be written ({error}); check owner and mode of its files, and "
-            f"that the file system is not read-only",
-            path=name,
-            reason=str(error),
-        )
-    if is_shortage(code):
-        return cannot_open(directory, code, os.strerror(code))
-    return _damaged(name, error)
-
-
-def _damaged(name: str, error: lmdb.Error) -> StoreDamaged:
-    return StoreDamaged(
-        f"store {name!r} cannot be read ({error}). Nothing was changed; restore a backup, or move "
-        f"the directory away to start anew.",
-        path=name,
-        where="data.mdb",
-    )
-
-
-def _lost(name: str, error: lmdb.Error) -> StoreLost:
-    return StoreLost(
-        f"a commit to store {name!r} failed ({error}): outcome unknown. Reopen the store; what it "
-        f"holds then decides.",
-        store=name,
-    )
