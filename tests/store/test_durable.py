@@ -13,7 +13,7 @@ from trouper.errors import (
     StoreError,
 )
 from trouper.store import LmdbStore, _engine, _lmdb, _place
-from trouper.store._engine import StoreState
+from trouper.store._state import StoreState
 
 
 async def test_a_store_is_entered_once_at_a_time(state: Path) -> None:

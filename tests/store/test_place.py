@@ -18,8 +18,8 @@ from trouper.errors import (
     WrongEngine,
 )
 from trouper.store import _place
-from trouper.store._engine import StoreState
 from trouper.store._records import from_frame, to_frame
+from trouper.store._state import StoreState
 
 
 async def test_a_file_is_no_place_for_a_store(tmp_path: Path, refused: Any) -> None:

@@ -18,22 +18,34 @@ from ._protocol import Store as Store
 from ._protocol import Submission as Submission
 from ._protocol import Tx as Tx
 from ._protocol import Unit as Unit
+from ._records import decode_record as decode_record
+from ._records import encode_record as encode_record
 from ._records import record as record
+from ._records import upcaster as upcaster
+from ._verify import Finding as Finding
+from ._verify import Report as Report
+from ._verify import verify as verify
 
 __all__ = (
     "TABLES",
+    "Finding",
     "LmdbStore",
     "MemoryStore",
+    "Report",
     "Store",
     "Submission",
     "Tx",
     "Unit",
     "canonical",
     "decode",
+    "decode_record",
     "encode",
+    "encode_record",
     "fingerprint",
     "log_key",
     "log_sequence",
     "record",
     "row_key",
+    "upcaster",
+    "verify",
 )

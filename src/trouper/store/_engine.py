@@ -36,24 +36,11 @@ from ._place import (
     wrong_engine,
 )
 from ._protocol import Unit
-from ._records import from_frame, record, to_frame
+from ._records import from_frame, to_frame
 from ._shortage import cannot_open
+from ._state import OWN_KEY, OWN_TABLE, StoreState
 
-OWN_TABLE: Final = "store"
-_OWN_KEY: Final = b"state"
 _DATA_FORMAT: Final = (0, 9)
-
-
-@record("store.state")
-@dataclass(frozen=True, slots=True)
-class StoreState:
-    """The store's own row. Format 1: these fields."""
-
-    format: int
-    uuid: str
-    created_by: str
-    epoch: int
-    head: int  # the last log sequence, as of the last commit that deleted from the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +221,11 @@ class LmdbEngine:
         env.sync()
 
     def _read_own(self, env: Env) -> StoreState:
-        frame = env.peek(OWN_TABLE, _OWN_KEY)
+        frame = env.peek(OWN_TABLE, OWN_KEY)
         if frame is None:
             raise damaged(self.directory, DATA_FILE, "an LMDB file, but not one of a trouper store")
         try:
-            return from_frame(OWN_TABLE, _OWN_KEY, frame, StoreState)
+            return from_frame(OWN_TABLE, OWN_KEY, frame, StoreState)
         except CorruptRecord as error:
             raise damaged(self.directory, "the store's own row", str(error)) from error
 
@@ -326,5 +313,5 @@ class LmdbBatch:
 
 def _own_row(state: StoreState) -> Writes:
     writes = Writes()
-    writes[OWN_TABLE] = {_OWN_KEY: to_frame(_OWN_KEY, state)}
+    writes[OWN_TABLE] = {OWN_KEY: to_frame(OWN_KEY, state)}
     return writes

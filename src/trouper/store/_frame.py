@@ -57,4 +57,5 @@ def corrupt(table: str, key: bytes, what: str) -> CorruptRecord:
         f"restore the store from a backup to have this one back.",
         table=table,
         key=key.hex(),
+        reason=what,
     )

@@ -12,6 +12,8 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakSet
@@ -29,13 +31,14 @@ class Stamp(NamedTuple):
 
     size: int
     mtime_ns: int
+    ctime_ns: int  # which, unlike the others, nobody can set back
     inode: int
 
 
 def stamp_of(data: Path) -> Stamp:
     """Return the stamp of a data file as it is now."""
     found = data.stat()
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 @final
@@ -114,6 +117,28 @@ class Owner:
             self._fd = -1
 
 
+@contextmanager
+def unowned(directory: Path) -> Generator[None, None, None]:
+    """Keep owners away from a store while somebody reads its files; writes nothing.
+
+    Raises:
+        StoreOwned: A live process owns it.
+    """
+    try:
+        fd = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield  # a copy of the data alone, or a store that was never opened
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _owned(directory, _owner_pid(fd)) from None
+        yield
+    finally:
+        os.close(fd)
+
+
 _HELD: Final[WeakSet[Owner]] = WeakSet()
 
 
@@ -136,7 +161,7 @@ def _read(fd: int) -> dict[str, Any]:
 
 def _stamp_in(content: dict[str, Any]) -> Stamp | None:
     clean: Any = content.get("clean")
-    return Stamp(*clean) if isinstance(clean, list) and len(clean) == 3 else None  # pyright: ignore[reportUnknownArgumentType]
+    return Stamp(*clean) if isinstance(clean, list) and len(clean) == len(Stamp._fields) else None  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _owner_pid(fd: int) -> int:

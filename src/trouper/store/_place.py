@@ -74,6 +74,15 @@ def prepare(directory: Path, *, create: bool) -> None:
             f"do not agree",
             "use a local disk",
         )
+    check_directory(directory, create=create)
+
+
+def check_directory(directory: Path, *, create: bool) -> None:
+    """Make sure that `directory` is a directory that can be read, making it if `create`.
+
+    Raises:
+        PathRefused: It is not, or cannot be.
+    """
     try:
         if create:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -143,17 +152,17 @@ def write_identity(directory: Path, identity: Identity) -> None:
         os.close(fd)
 
 
-def has_data(directory: Path, identity: Identity | None) -> bool:
+def has_data(directory: Path, identity: Identity | None, *, writable: bool = True) -> bool:
     """Tell whether there is a data file to open; check its first page if so.
 
     Raises:
         StoreDamaged: A store lived here and its data is gone, or this is no LMDB file.
         WrongEngine: It is an LMDB file of another data format.
-        PathRefused: It cannot be read and written.
+        PathRefused: It cannot be read, or `writable` and it cannot be written.
     """
     data = directory / DATA_FILE
     try:
-        with data.open("r+b") as file:
+        with data.open("r+b" if writable else "rb") as file:
             head = file.read(_MAGIC_AT + 16)
     except FileNotFoundError:
         head = b""
@@ -162,7 +171,7 @@ def has_data(directory: Path, identity: Identity | None) -> bool:
             raise
         raise _refused(
             directory,
-            f"its data file cannot be read and written ({error.strerror})",
+            f"its data file cannot be read{' and written' if writable else ''} ({error.strerror})",
             "check owner and mode of the files in it",
         ) from error
     if not head:
