@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from trouper.actors import open_system
-from trouper.errors import ActorCrashed, RestartLimitReached
+from trouper.errors import ActorCrashed, ActorStopped, AskCycle, RestartLimitReached
 from trouper.supervision import Intensity, one_for_one
 
 LENIENT = one_for_one(intensity=Intensity(100, 5))
@@ -134,3 +134,33 @@ async def test_a_number_that_could_never_happen_is_refused(
     async with open_system("s") as system:
         with pytest.raises(ValueError, match=text):
             await system.spawn(cast.Player, **options)
+
+
+@pytest.mark.parametrize("also_stops", [True, False])
+async def test_a_wait_that_is_refused_leaves_no_direct_turn_open(
+    cast: Any, also_stops: bool
+) -> None:
+    """The child asks its parent, whose failure or end waits for the child."""
+
+    async with open_system("s", strategy=LENIENT) as system:
+        parent = await system.spawn(cast.Player, restart="permanent", redeliver=1)
+
+        def fail(self: Any) -> None:
+            if also_stops:
+                parent.stop()
+            raise ValueError("boom")
+
+        async def ask_parent(self: Any, ctx: Any) -> str:
+            with pytest.raises((ActorCrashed, AskCycle, ActorStopped)) as raised:
+                await parent.ask(cast.Plain(fail))
+            return type(raised.value).__name__
+
+        async def spawn(self: Any, ctx: Any) -> Any:
+            return await ctx.spawn(cast.Player)
+
+        child = await parent.ask(cast.Ask(spawn))
+        assert await child.ask(cast.Ask(ask_parent)) == "ActorCrashed"
+        if not also_stops:
+            assert await parent.ask(cast.Plain()) == "player"
+            parent.stop()
+        await parent.stopped()

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from trouper.actors import Actor, Context, Ref, Request, Terminated, handles, open_system
-from trouper.errors import LinkBroken, NotHandled
-from trouper.supervision import Exit
+from trouper.errors import ActorStopped, LinkBroken, NotHandled
+from trouper.supervision import Backoff, Exit, one_for_all, one_for_one
 
 
 class Do(Request[Any]):
@@ -224,3 +224,69 @@ async def test_a_restart_breaks_no_link() -> None:
         await wait_all_tasks_blocked()
         assert (a.incarnation, b.incarnation) == (2, 1)
         assert await b.ask(Do(lambda ctx: "alive")) == "alive"
+
+
+async def test_no_ask_is_lost_when_a_turn_that_does_not_block_breaks_its_own_link(
+    autojump_clock: MockClock,
+) -> None:
+    strategy = one_for_one(backoff=Backoff(first=1.0))
+    async with open_system("s", strategy=strategy) as system:
+        other: Ref[Any] = await system.spawn(Watcher)
+        a: Ref[Any] = await system.spawn(Watcher, restart="permanent")
+        await a.ask(Do(lambda ctx: ctx.link(other)))
+        a.tell(Do(boom))  # while it is held, what is asked queues up for one pass
+        answers: list[Any] = []
+        async with trio.open_nursery() as nursery:
+            for fn in (lambda ctx: other.kill(), lambda ctx: "second", lambda ctx: "third"):
+                await wait_all_tasks_blocked()
+                nursery.start_soon(outcome_of, a, Do(fn), answers)
+        assert sorted(map(str, answers)) == [str(answers[0]), "second", "third"]
+        assert isinstance(answers[0], ActorStopped), "its turn was cut"
+        assert a.incarnation == 3, "the rest waits for the next life"
+
+
+async def test_a_link_that_breaks_during_a_back_off_fails_the_next_life_and_loses_no_ask(
+    autojump_clock: MockClock,
+) -> None:
+    strategy = one_for_one(backoff=Backoff(first=1.0))
+    async with open_system("s", strategy=strategy) as system:
+        other: Ref[Any] = await system.spawn(Watcher)
+        a: Ref[Any] = await system.spawn(Watcher, restart="permanent")
+        await a.ask(Do(lambda ctx: ctx.link(other)))
+        a.tell(Do(boom))
+        await wait_all_tasks_blocked()
+        answers: list[Any] = []
+        async with trio.open_nursery() as nursery:
+            for fn in (lambda ctx: "first", lambda ctx: "second"):
+                nursery.start_soon(outcome_of, a, Do(fn), answers)
+            await wait_all_tasks_blocked()
+            other.kill()
+        assert sorted(answers) == ["first", "second"]
+        assert a.incarnation == 3, "the broken link counts as a failure to start"
+
+
+async def test_a_link_that_breaks_while_a_sibling_is_held_fails_its_next_life(
+    autojump_clock: MockClock,
+) -> None:
+    strategy = one_for_all(backoff=Backoff(first=1.0))
+    async with open_system("s", strategy=strategy) as system:
+        home: Ref[Any] = await system.spawn(Watcher, strategy=strategy)
+        other: Ref[Any] = await system.spawn(Watcher)
+
+        async def two(ctx: Any) -> list[Ref[Any]]:
+            return [await ctx.spawn(Watcher, restart="permanent") for _ in range(2)]
+
+        failing, held = await home.ask(Do(two))
+        await held.ask(Do(lambda ctx: ctx.link(other)))
+        failing.tell(Do(boom))
+        await wait_all_tasks_blocked()
+        other.kill()
+        assert await held.ask(Do(lambda ctx: "alive")) == "alive"
+        assert held.incarnation == 3, "the broken link counts as a failure to start"
+
+
+async def outcome_of(ref: Ref[Any], message: Do, answers: list[Any]) -> None:
+    try:
+        answers.append(await ref.ask(message))
+    except Exception as error:
+        answers.append(error)

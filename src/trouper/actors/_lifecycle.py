@@ -50,24 +50,26 @@ def build(ref: LocalRef, target: Any) -> None:
 
 
 async def run_started(ref: LocalRef) -> None:
-    """Await the ``started`` hook in a scope that a stop can cancel.
+    """Await the ``started`` hook, if there is one, in a scope that a stop can cancel.
 
     Raises:
         ActorStopped: It was stopped meanwhile.
-        BaseException: What the hook raised, or what a child's failure was.
+        BaseException: What the hook raised, what a child's failure was, or what failed this actor
+            before it lived, in its back-off.
     """
-    if not ref.target.__behaviour__.has_started:
-        return
-    with trio.CancelScope() as scope, _bound(ref):
-        ref.scope = scope
-        try:
-            await ref.target.started(ref.context)
-        finally:
-            ref.scope = None
+    is_cut = False
+    if ref.target.__behaviour__.has_started:
+        with trio.CancelScope() as scope, _bound(ref):
+            ref.scope = scope
+            try:
+                await ref.target.started(ref.context)
+            finally:
+                ref.scope = None
+        is_cut = scope.cancel_called
     doomed, ref.doomed = ref.doomed, None
     if isinstance(doomed, BaseException):
         raise doomed
-    if scope.cancel_called:
+    if is_cut:
         raise ActorStopped(f"{ref.path} was stopped while it started", target=ref.path)
 
 
@@ -282,9 +284,11 @@ def escalate(parent: LocalRef, error: BaseException) -> None:
             parent.doom(error)  # its turn fails with the child's exception, not with Cancelled
     elif parent.state == RUNNING:
         parent.turn_failed(None, error)
-    elif parent.state in (STARTING, FAILED) and parent.scope is not None:
-        parent.doomed = error  # its `started` fails with it, the first one or one of a restart
-        parent.scope.cancel()
+    elif parent.state in (STARTING, FAILED):
+        if parent.doomed is None:
+            parent.doomed = error  # its start fails with it, the first one or that of its next life
+        if parent.scope is not None:
+            parent.scope.cancel()
     else:
         log.error("%s: a child failed meanwhile", parent.path, exc_info=error)
 

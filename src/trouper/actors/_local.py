@@ -281,20 +281,20 @@ class LocalRef(Mailbox, Ref[Any]):
         asker: Any = None  # an outsider: known to be in nobody's turn
         if d.ancestry.get(task, task) is not None or d.home.foreign is not None:
             asker = d.running_mailbox()
-        if asker is not None:
-            if self.state == FAILED and asker is not self and self.restart_waits_for(asker):
-                raise ActorCrashed(
-                    f"{self.path} is being restarted, which waits for {asker.path}",
-                    target=self.path,
-                )
-            system.waits.enter(asker, self)
         ask = Ask(message, asker)
+        if put is not None:
+            put(ask)  # before anything may refuse the wait: the direct turn is accounted for
+            if ask.error is not None:
+                raise ask.error
+        if asker is not None:
+            self._enter_wait(asker, ask)
         net = system.asks
         net.pending[ask] = (net.now() + net.limit, self)
         if net.asleep:
             net.wake()
         try:
-            (put or self.put_ask)(ask)
+            if put is None:
+                self.put_ask(ask)
             if not ask.done:  # from here to the answer it is `Ask.wait`, without its call
                 ask.task = task
                 await wait_task_rescheduled(ask.abandon)
@@ -307,6 +307,19 @@ class LocalRef(Mailbox, Ref[Any]):
         if ask.error is not None:
             raise ask.error
         return ask.value
+
+    def _enter_wait(self, asker: LocalRef, ask: Ask) -> None:
+        """Let the graph know of a wait, or refuse it; a request refused here is skipped."""
+        try:
+            if self.state == FAILED and asker is not self and self.restart_waits_for(asker):
+                raise ActorCrashed(
+                    f"{self.path} is being restarted, which waits for {asker.path}",
+                    target=self.path,
+                )
+            self.system.waits.enter(asker, self)
+        except BaseException:
+            ask.done = True
+            raise
 
     def _waiter(self) -> LocalRef | None:
         return cast("LocalRef | None", self.dispatcher.running_mailbox())

@@ -28,6 +28,7 @@ from ._intake import REJECT, Intake, full, take_in
 from ._room import forget, park, send_away, wait_in_line
 from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
 from ._statistics import MailboxStatistics
+from ._suspension import set_mail_aside
 from ._table import CLOSED, Handler, Table
 from ._waiting import wait_in
 
@@ -224,11 +225,11 @@ class Mailbox:
             if handler is not None:
                 table[type(message)] = handler  # the table of the class: found at once next time
                 return handler
-        raise NotHandled(
-            f"{self.path} has no handler for {type(message).__qualname__}; "
-            f"it handles {', '.join(sorted(t.__name__ for t in table if t is not Control))}",
-            target=self.path,
-        )
+        known = ", ".join(sorted(t.__name__ for t in table if t is not Control))
+        text = f"{self.path} has no handler for {type(message).__qualname__}; it handles {known}"
+        if isinstance(message, type) and message in table:
+            text += f". {message.__qualname__} itself is no message: send an instance of it"
+        raise NotHandled(text, target=self.path)
 
     def _admits(self, message: Any) -> bool:
         if self.accepts is CLOSED:
@@ -328,11 +329,13 @@ class Mailbox:
         """Cut the running turn. Legal at every moment; without a running turn it does nothing.
 
         A bound scope is cancelled now; a handler that has not blocked yet is cancelled when it
-        first does, or found out at the end of its turn (derisk R2).
+        first does, or found out at the end of its turn (derisk R2). No other turn begins in this
+        pass: the end of the pass accounts for one entry only.
         """
         worker = self.worker
         if worker is not None:
             self.doomed = why
+            set_mail_aside(self)
             if self.scope is not None:
                 worker.burn()
 

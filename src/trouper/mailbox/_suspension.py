@@ -1,4 +1,4 @@
-"""Holding a mailbox for the restart of its receiver: no further turn, and no mail lost."""
+"""Letting no further turn of a mailbox begin, without losing its mail."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ def suspend(box: Mailbox) -> bool:
     is_listed = box.queued and box.worker is None
     box.state = FAILED
     box.queued = True
+    if box.worker is not None:
+        set_mail_aside(box)
+    return is_listed
+
+
+def set_mail_aside(box: Mailbox) -> None:
+    """End the running pass with its present turn; the mail is kept for the next pass."""
     queue = box.queue
-    if box.worker is not None and queue is not None:
+    if queue is not None:
         box.queue = deque(queue)  # what comes from now on must not reach the running pass either
         queue.clear()  # in place: that pass holds this very deque, and ends
-    return is_listed

@@ -231,8 +231,10 @@ class Worker:
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
                         a.turn_killed(e, None)
+                        q = a.queue  # what ended this pass has set the mail aside
                 except BaseException as exc:
                     a.turn_failed(e, exc)
+                    q = a.queue
                 a.worker = None
                 a.processed += turns - n
                 if status_of(me) is not status:
