@@ -94,6 +94,7 @@ from .errors import TooLarge as TooLarge
 from .errors import TopicFull as TopicFull
 from .errors import TrouperError as TrouperError
 from .errors import UnknownActivity as UnknownActivity
+from .errors import UpcastFailed as UpcastFailed
 from .errors import ValueRefused as ValueRefused
 from .errors import WrongEngine as WrongEngine
 from .errors import WrongTask as WrongTask
@@ -178,6 +179,7 @@ __all__ = (
     "TopicFull",
     "TrouperError",
     "UnknownActivity",
+    "UpcastFailed",
     "ValueRefused",
     "Won",
     "WrongEngine",

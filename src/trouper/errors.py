@@ -213,6 +213,13 @@ class FormatTooNew(StoreError):
     """The store, or a row in it, was written by a newer version. It was not touched."""
 
 
+class UpcastFailed(StoreError):
+    """An older record cannot be read: its upcaster is missing, or failed. It was not touched."""
+
+    kind: str
+    version: int
+
+
 class WrongEngine(StoreError):
     """The file is an LMDB file of another data format."""
 

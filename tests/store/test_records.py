@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trouper.errors import CorruptRecord, FormatTooNew, ValueRefused
+from trouper.errors import CorruptRecord, FormatTooNew, UpcastFailed, ValueRefused
+from trouper.store import (
+    LmdbStore,
+    MemoryStore,
+    decode_record,
+    encode,
+    encode_record,
+    record,
+    row_key,
+    upcaster,
+)
 from trouper.store import _records as records
-from trouper.store import record
-from trouper.store._codec import encode
 from trouper.store._frame import pack, unpack
-from trouper.store._records import from_frame, to_frame
+from trouper.store._records import from_frame, require_upcasters, to_frame
 
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_BY_KIND", dict(records._BY_KIND))
     monkeypatch.setattr(records, "_BY_CLASS", dict(records._BY_CLASS))
+    monkeypatch.setattr(records, "_UPCASTERS", dict(records._UPCASTERS))
 
 
 @record("test.point")
@@ -65,9 +75,9 @@ def test_a_row_is_kind_version_and_fields_in_order() -> None:
     ("row", "word"),
     [
         (["test.one", 1, 5], "where Point belongs"),
-        (["test.point", 1, 1, 2, 3], "not valid"),
-        (["test.point", 1], "not valid"),
-        (["test.point", 1, -1], "x is negative"),
+        (["test.point", 1, 1, 2, 3], "a new version"),
+        (["test.point", 1, 1], "1 fields, Point has 2"),
+        (["test.point", 1, -1, 0], "x is negative"),
         (["test.point"], "not an array"),
         ([1, "test.point"], "not an array"),
     ],
@@ -85,30 +95,148 @@ def test_a_body_that_is_no_cbor_is_corrupt() -> None:
 
 @pytest.mark.parametrize("row", [["test.point", 2, 1, 2], ["test.unheard", 1, 1]])
 def test_a_newer_version_or_an_unknown_kind_is_too_new(row: list[Any]) -> None:
-    with pytest.raises(FormatTooNew, match=str(row[0])):
+    with pytest.raises(FormatTooNew, match=str(row[0])) as caught:
         read(row)
+    assert caught.value.facts == {
+        "kind": row[0],
+        "version": row[1],
+        "table": "record",
+        "key": "6b",
+    }
 
 
-def test_an_old_row_is_read_through_every_upcaster_in_turn() -> None:
-    @record(
-        "test.grown",
-        version=3,
-        upcast={1: lambda fields: [*fields, "added in 2"], 2: lambda fields: fields[::-1]},
-    )
+def grown() -> type[Any]:
+    """Register version 3 of a record, and its upcasters."""
+
+    @record("test.grown", version=3)
     @dataclass(frozen=True)
     class Grown:
         note: str
         number: int
 
-    assert read(["test.grown", 1, 5]) == Grown("added in 2", 5)
-    assert read(["test.grown", 2, 5, "two"]) == Grown("two", 5)
-    assert read(["test.grown", 3, "three", 5]) == Grown("three", 5)
+    @upcaster("test.grown", 1)
+    def note_added(number: int) -> list[Any]:
+        return [number, "added in 2"]
+
+    @upcaster("test.grown", 2)
+    def turned_round(number: int, note: str) -> list[Any]:
+        return [note, number]
+
+    return Grown
 
 
-@pytest.mark.parametrize("steps", [{}, {1: list}, {1: list, 2: list, 3: list}])
-def test_a_gap_in_the_upcasters_is_refused_at_definition(steps: dict[int, Any]) -> None:
-    with pytest.raises(ValueError, match="one upcaster for each"):
-        record("test.gap", version=3, upcast=steps)
+def test_an_old_row_is_read_through_every_upcaster_in_turn() -> None:
+    cls = grown()
+    require_upcasters()
+    assert read(["test.grown", 1, 5]) == cls("added in 2", 5)
+    assert read(["test.grown", 2, 5, "two"]) == cls("two", 5)
+    assert read(["test.grown", 3, "three", 5]) == cls("three", 5)
+
+
+async def test_a_read_through_upcasters_rewrites_nothing() -> None:
+    @record("test.kept")
+    @dataclass(frozen=True)
+    class Kept:
+        number: int
+
+    key = row_key(b"x", "kept")
+    store = MemoryStore()
+    async with store:
+        await store.commit(lambda tx: tx.put("record", key, Kept(5)))
+    before = store._state.read("record", key)
+    del records._BY_KIND["test.kept"]  # as in the next process
+
+    @record("test.kept", version=2)
+    @dataclass(frozen=True)
+    class Kept2:
+        number: int
+        note: str
+
+    @upcaster("test.kept", 1)
+    def note_added(number: int) -> list[Any]:
+        return [number, "new"]
+
+    async with store:
+        assert store.get("record", key, Kept2) == Kept2(5, "new")
+        assert store._state.read("record", key) == before
+
+
+@pytest.mark.parametrize("kind", ["memory", "lmdb"])
+async def test_no_store_opens_while_an_upcaster_is_missing(kind: str, tmp_path: Path) -> None:
+    @record("test.gap", version=3)
+    @dataclass(frozen=True)
+    class Gap:
+        number: int
+
+    upcaster("test.gap", 2)(lambda number: [number])
+    where = tmp_path / "store"
+    store = MemoryStore() if kind == "memory" else LmdbStore(where)
+    with pytest.raises(UpcastFailed, match=r"@upcaster\('test.gap', 1\)") as caught:
+        async with store:
+            pass
+    assert (caught.value.kind, caught.value.version) == ("test.gap", 1)
+    assert not where.exists()
+
+
+def test_an_upcaster_past_the_version_of_its_record_is_refused_at_open() -> None:
+    upcaster("test.point", 1)(lambda x, y: [x, y])
+    with pytest.raises(UpcastFailed, match="from 1 to 2"):
+        require_upcasters()
+
+
+def test_a_missing_upcaster_met_by_a_read_leaves_the_row_as_it_is() -> None:
+    @record("test.gap", version=2)
+    @dataclass(frozen=True)
+    class Gap:
+        number: int
+
+    with pytest.raises(UpcastFailed, match=r"row 6b of table 'record'.*no upcaster"):
+        read(["test.gap", 1, 5])
+
+
+@pytest.mark.parametrize(
+    ("up", "word"),
+    [
+        (lambda number: [1 // number], "ZeroDivisionError"),
+        (lambda number: None, "TypeError"),
+        (sorted, "TypeError"),
+        (lambda number: [number], "1 fields"),
+        (lambda number: [number, 2, 3], "3 fields"),
+        (lambda number: [-1, 0], "x is negative"),
+    ],
+)
+def test_an_upcaster_that_fails_is_a_fault_of_the_code_not_of_the_row(up: Any, word: str) -> None:
+    record("test.point", version=2)(Point)
+    upcaster("test.point", 1)(up)
+    with pytest.raises(UpcastFailed, match=word) as caught:
+        read(["test.point", 1, 0])
+    assert caught.value.version == 1
+
+
+def test_a_version_has_one_upcaster() -> None:
+    grown()
+    grown()  # a module that is imported twice registers the same function again
+    with pytest.raises(ValueError, match="note_added"):
+        upcaster("test.grown", 1)(lambda number: [number])
+
+
+def test_versions_count_from_one() -> None:
+    with pytest.raises(ValueError, match="count from 1"):
+        record("test.zero", version=0)
+    with pytest.raises(ValueError, match="count from 1"):
+        upcaster("test.zero", 0)
+
+
+def test_a_record_inside_a_row_is_read_through_upcasters_too() -> None:
+    cls = grown()
+    assert decode_record(encode(["test.grown", 1, 5]), cls) == cls("added in 2", 5)
+    assert decode_record(encode_record(cls("three", 5)), object) == cls("three", 5)
+
+
+@pytest.mark.parametrize("data", [b"", encode([1]), encode(["test.one", 1, 5])])
+def test_bytes_that_are_no_such_record_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueRefused):
+        decode_record(data, Point)
 
 
 def test_a_kind_belongs_to_one_class() -> None:

@@ -20,7 +20,7 @@ from ._engine import EngineOptions, LmdbEngine
 from ._keys import check_key, check_table
 from ._lmdb import Env
 from ._protocol import Submission, Unit
-from ._records import from_frame, from_frames
+from ._records import from_frame, from_frames, require_upcasters
 from ._writer import Writer
 
 T = TypeVar("T")
@@ -94,6 +94,7 @@ class LmdbStore(BaseStore):
     async def __aenter__(self) -> Self:
         if self._env is not None:
             raise RuntimeError(f"store {self.name!r} is open already; one store, one owner")
+        require_upcasters()
         engine = LmdbEngine(self._directory, self._options)
         opening = _Verdict()
         self._closed_verdict = _Verdict()

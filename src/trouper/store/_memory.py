@@ -22,7 +22,7 @@ from ._codec import MAX_BYTES
 from ._keys import TABLES, check_key, check_table
 from ._overlay import OverlayTx, Writes, run_unit
 from ._protocol import Submission, Unit
-from ._records import from_frame, from_frames
+from ._records import from_frame, from_frames, require_upcasters
 
 T = TypeVar("T")
 
@@ -135,6 +135,7 @@ class MemoryStore(BaseStore):
     async def __aenter__(self) -> Self:
         if self._token is not None:
             raise RuntimeError("this MemoryStore is open already; one store, one owner")
+        require_upcasters()
         await trio.lowlevel.checkpoint()
         self._token = trio.lowlevel.current_trio_token()
         self._queue = deque()

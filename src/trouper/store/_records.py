@@ -1,25 +1,26 @@
-"""Registered row types: what a table holds.
+"""Registered record types: what a table holds, and what their older versions become.
 
 A row is ``[kind, version, *fields]`` in field order. Fields are positions, so a field is added,
-removed or reordered only together with a new version and an upcaster from the old one. An upcaster
-is pure and works on the list of field values; the stored bytes are never rewritten by a read.
+removed or reordered only together with a new version and an upcaster from the old one. Upcasters
+are chained on read; the stored bytes are never rewritten by it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from ..errors import CorruptRecord, FormatTooNew, ValueRefused, durable_name
+from ..errors import CorruptRecord, FormatTooNew, UpcastFailed, ValueRefused, durable_name
 from ._codec import MAX_BYTES, decode_row, encode_row
 from ._frame import corrupt, pack, unpack
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
-Upcast = Callable[[list[Any]], list[Any]]
+Upcast = Callable[..., Iterable[Any]]
+U = TypeVar("U", bound=Upcast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +30,26 @@ class _RecordType:
     cls: type[Any]
     names: tuple[str, ...]
     fields_of: Callable[[Any], tuple[Any, ...]]
-    upcast: Mapping[int, Upcast]
 
 
 _BY_CLASS: Final[dict[type[Any], _RecordType]] = {}
 _BY_KIND: Final[dict[str, _RecordType]] = {}
+_UPCASTERS: Final[dict[tuple[str, int], Upcast]] = {}
 
 
-def record(
-    kind: str, *, version: int = 1, upcast: Mapping[int, Upcast] | None = None
-) -> Callable[[C], C]:
-    """Register a frozen dataclass as a row type of the journal.
+def record(kind: str, *, version: int = 1) -> Callable[[C], C]:
+    """Register a frozen dataclass as a record type of the journal.
 
     Args:
         kind: Its name in the journal, unique and for ever.
-        version: The version of its fields.
-        upcast: For each older version, a pure function from its list of field values to that of
-            the next version.
+        version: The version of its fields, from 1. A later one needs an `upcaster` from each
+            version before it; a store does not open while one is missing.
 
     Raises:
-        ValueError: The kind is taken, the upcasters have a gap, or it is not a frozen dataclass.
+        ValueError: The kind is taken, or it is not a frozen dataclass.
     """
-    steps = dict(upcast or {})
-    if version < 1 or set(steps) != set(range(1, version)):
-        raise ValueError(
-            f"record {kind!r} of version {version} needs one upcaster for each of the versions "
-            f"before it, got {sorted(steps)}"
-        )
+    if version < 1:
+        raise ValueError(f"record {kind!r}: versions count from 1, got {version}")
 
     def register(cls: C) -> C:
         params = getattr(cls, "__dataclass_params__", None)
@@ -65,30 +59,95 @@ def record(
         if taken is not None and durable_name(taken.cls) != durable_name(cls):
             raise ValueError(f"record kind {kind!r} belongs to {durable_name(taken.cls)}")
         names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
-        made = _RecordType(kind, version, cls, names, _reader(names), steps)
+        made = _RecordType(kind, version, cls, names, _reader(names))
         _BY_KIND[kind] = _BY_CLASS[cls] = made
         return cls
 
     return register
 
 
-def to_frame(key: bytes, value: object, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the frame of a registered record under `key`.
+def upcaster(kind: str, version: int) -> Callable[[U], U]:
+    """Register a pure function that turns the fields of one version into those of the next.
+
+    It is called with the old field values by position and returns the new ones, in order:
+
+        @upcaster("account.opened", 1)
+        def add_currency(owner: str, cents: int) -> list[Any]:
+            return [owner, cents, "EUR"]
+
+    Args:
+        kind: The kind of the record.
+        version: The version that it reads; it leads to ``version + 1``.
+
+    Raises:
+        ValueError: That version has an upcaster already.
+    """
+    if version < 1:
+        raise ValueError(f"record {kind!r}: versions count from 1, got {version}")
+
+    def register(fn: U) -> U:
+        taken = _UPCASTERS.get((kind, version))
+        if taken is not None and durable_name(taken) != durable_name(fn):
+            raise ValueError(
+                f"record {kind!r} has an upcaster from version {version}: {durable_name(taken)}"
+            )
+        _UPCASTERS[kind, version] = fn
+        return fn
+
+    return register
+
+
+def require_upcasters() -> None:
+    """Refuse record types that could not read what an older version of them wrote.
+
+    Raises:
+        UpcastFailed: An upcaster is missing, or leads past the version of its record.
+    """
+    for made in list(_BY_KIND.values()):
+        for version in range(1, made.version):
+            if (made.kind, version) not in _UPCASTERS:
+                raise _no_upcaster(made, version)
+    for kind, version in list(_UPCASTERS):
+        known = _BY_KIND.get(kind)
+        if known is not None and version >= known.version:
+            raise UpcastFailed(
+                f"record {kind!r} is of version {known.version}, and an upcaster leads from "
+                f"{version} to {version + 1}; raise version= to that, or remove the upcaster",
+                kind=kind,
+                version=version,
+            )
+
+
+def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Encode a registered record with its kind and version, to be carried inside another row.
 
     Raises:
         ValueRefused: The type is not registered, or a field holds what the profile refuses.
-        TooLarge: The row is larger than `max_bytes`.
+        TooLarge: It takes more than `max_bytes` bytes.
     """
-    made = _BY_CLASS.get(type(value))
-    if made is None:
-        name = type(value).__qualname__
-        raise ValueRefused(
-            f"{name} is not a registered row type; decorate it with @record(...)",
-            path="$",
-            reason="not a registered record",
-        )
-    row = [made.kind, made.version, *made.fields_of(value)]
-    return pack(key, encode_row(row, made.names, max_bytes))
+    made = _type_of(value)
+    return encode_row([made.kind, made.version, *made.fields_of(value)], made.names, max_bytes)
+
+
+def decode_record(data: bytes, kind: type[T]) -> T:
+    """Rebuild what `encode_record` encoded, through upcasters; its constructor's checks run.
+
+    For bytes that a checksum vouches for, such as a field of a row.
+
+    Raises:
+        ValueRefused: The bytes are no such record, or not of that type.
+        FormatTooNew: A newer version, or a kind this program does not know.
+        UpcastFailed: An upcaster is missing, or could not read an older version.
+    """
+    try:
+        return _rebuild(decode_row(data), kind, "a record")
+    except _Unfit as error:
+        raise ValueRefused(f"not a record: {error}", path="$", reason=str(error)) from error
+
+
+def to_frame(key: bytes, value: object, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the frame of a registered record under `key`; raises as `encode_record` does."""
+    return pack(key, encode_record(value, max_bytes=max_bytes))
 
 
 def from_frames(
@@ -121,27 +180,83 @@ def from_frame(table: str, key: bytes, frame: bytes, kind: type[T]) -> T:
     Raises:
         CorruptRecord: Wrong checksum, another kind, or fields its constructor refuses.
         FormatTooNew: A newer version, or a kind this program does not know.
+        UpcastFailed: An upcaster is missing, or could not read an older version.
     """
     try:
         row = decode_row(unpack(table, key, frame))
+        return _rebuild(row, kind, "")
     except ValueRefused as error:
         raise corrupt(table, key, error.reason) from error
+    except _Unfit as error:
+        raise corrupt(table, key, str(error)) from error
+    except (FormatTooNew, UpcastFailed) as error:
+        if "table" in error.facts:
+            raise
+        raise type(error)(
+            f"row {key.hex()} of table {table!r}: {error}",
+            **error.facts,
+            table=table,
+            key=key.hex(),
+        ) from error
+
+
+class _Unfit(Exception):
+    """These fields are not those of that record. The text says why."""
+
+
+def _rebuild(row: list[Any], kind: type[T], what: str) -> T:
     name: str = row[0]
     version: int = row[1]
     made = _BY_KIND.get(name)
     if made is None or version > made.version:
-        raise _too_new(table, key, name, version, made)
-    fields = row[2:]
+        raise _too_new(name, version, made)
     if not issubclass(made.cls, kind):
-        raise corrupt(table, key, f"it holds a {name!r} row where {kind.__qualname__} belongs")
+        raise _Unfit(f"it holds a {name!r} row where {kind.__qualname__} belongs")
+    fields = row[2:]
+    if version == made.version:
+        try:
+            current: T = _build(made, fields)
+        except Exception as error:
+            raise _Unfit(
+                f"its {name!r} fields are not valid ({error}); a record whose fields change needs "
+                "a new version"
+            ) from error
+        return current
+    upcast: T = _upcast(made, version, fields)
+    return upcast
+
+
+def _upcast(made: _RecordType, version: int, fields: list[Any]) -> Any:
+    for step in range(max(version, 1), made.version):
+        up = _UPCASTERS.get((made.kind, step))
+        if up is None:
+            raise _no_upcaster(made, step)
+        try:
+            fields = list(up(*fields))
+        except Exception as error:
+            raise _upcast_failed(made.kind, step, error) from error
     try:
-        if version != made.version:
-            for step in range(version, made.version):
-                fields = made.upcast[step](fields)
-        value: T = made.cls(*fields)
+        return _build(made, fields)
     except Exception as error:
-        raise corrupt(table, key, f"its {name!r} fields are not valid ({error})") from error
-    return value
+        raise _upcast_failed(made.kind, made.version - 1, error) from error
+
+
+def _build(made: _RecordType, fields: list[Any]) -> Any:
+    if len(fields) != len(made.names):
+        raise ValueError(f"{len(fields)} fields, {made.cls.__qualname__} has {len(made.names)}")
+    return made.cls(*fields)
+
+
+def _type_of(value: object) -> _RecordType:
+    made = _BY_CLASS.get(type(value))
+    if made is None:
+        raise ValueRefused(
+            f"{type(value).__qualname__} is not a registered row type; decorate it with "
+            "@record(...)",
+            path="$",
+            reason="not a registered record",
+        )
+    return made
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -157,15 +272,29 @@ def _no_fields(_: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _too_new(
-    table: str, key: bytes, kind: str, version: int, made: _RecordType | None
-) -> FormatTooNew:
+def _too_new(kind: str, version: int, made: _RecordType | None) -> FormatTooNew:
     known = "knows no such kind" if made is None else f"reads up to version {made.version}"
     return FormatTooNew(
-        f"row {key.hex()} of table {table!r} is a {kind!r} of version {version}; this program "
-        f"{known}. It was left as it is; use the program version that wrote it.",
-        table=table,
-        key=key.hex(),
+        f"it is a {kind!r} of version {version}; this program {known}. It was left as it is; use "
+        "the program version that wrote it, or import the module that registers it.",
+        kind=kind,
+        version=version,
+    )
+
+
+def _no_upcaster(made: _RecordType, version: int) -> UpcastFailed:
+    return UpcastFailed(
+        f"record {made.kind!r} is of version {made.version} and has no upcaster from version "
+        f"{version}; register one with @upcaster({made.kind!r}, {version}), and import its module",
+        kind=made.kind,
+        version=version,
+    )
+
+
+def _upcast_failed(kind: str, version: int, error: Exception) -> UpcastFailed:
+    return UpcastFailed(
+        f"the upcaster of {kind!r} from version {version} cannot read this one "
+        f"({type(error).__name__}: {error}). It was left as it is; repair the upcaster.",
         kind=kind,
         version=version,
     )
