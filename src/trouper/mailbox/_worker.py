@@ -231,17 +231,15 @@ class Worker:
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
                         a.turn_killed(e, None)
-                        q = a.queue  # what ended this pass has set the mail aside
                 except BaseException as exc:
                     a.turn_failed(e, exc)
-                    q = a.queue
                 a.worker = None
                 a.processed += turns - n
                 if status_of(me) is not status:
                     return self._leaked(a)
                 if a.state:  # anything but RUNNING
                     a.pass_ended()
-                elif q:
+                elif a.queue:  # no more `q` if the mail was set aside
                     put(a)
                 else:
                     a.queued = False
