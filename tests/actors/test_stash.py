@@ -213,6 +213,37 @@ async def test_unstashing_keeps_a_priority(autojump_clock: Any) -> None:
         assert seen == [1, 2, 3]
 
 
+async def test_a_priority_sees_the_message_whatever_its_fields_are_called() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Line:
+        message: str
+        urgency: int
+
+    class Log(Actor[Line | Open]):
+        def __init__(self) -> None:
+            self.is_open = False
+            self.lines: list[str] = []
+
+        @handles(Line)
+        def line(self, message: Line, ctx: Context[Any]) -> None:
+            if not self.is_open:
+                ctx.stash()
+            self.lines.append(message.message)
+
+        @handles(Open)
+        def open(self, message: Open, ctx: Context[Any]) -> None:
+            self.is_open = True
+            ctx.unstash_all()
+
+    log = Log()
+    async with open_system("s") as system:
+        ref = await system.spawn(lambda: log, priority=lambda m: getattr(m, "urgency", 9))
+        for line in (Line("second", 2), Line("first", 1), Open()):
+            ref.tell(line)
+        await wait_all_tasks_blocked()
+    assert log.lines == ["first", "second"]
+
+
 async def test_a_drain_gives_stashed_messages_another_turn() -> None:
     seen: list[int] = []
 

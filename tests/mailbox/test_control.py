@@ -8,7 +8,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from trouper.errors import MailboxFull
-from trouper.mailbox import CONTROL_BURST
+from trouper.mailbox import CONTROL_BURST, Control, put_back
 
 
 @pytest.mark.proves("Fairness: control messages go before")
@@ -76,3 +76,20 @@ async def test_every_control_message_counts_as_processed(stage: Any) -> None:
         box.post(100 + n)
     await wait_all_tasks_blocked()
     assert box.statistics().processed == 2 * CONTROL_BURST + 2
+
+
+@pytest.mark.parametrize("is_after_a_burst", [False, True])
+async def test_what_is_put_back_comes_behind_control_and_before_what_is_queued(
+    stage: Any, is_after_a_burst: bool
+) -> None:
+    box = stage.box()
+    box.tell(0)
+    box.tell(1)
+    box.post(100)
+    if is_after_a_burst:
+        box.queue.rotate(-1)
+        box.queue.insert(1, box.queue.pop())  # where a burst leaves the marker: behind one message
+        assert [type(entry) for entry in box.queue] == [int, Control, int]
+    put_back(box, [7, 8])
+    await wait_all_tasks_blocked()
+    assert box.seen == [100, 7, 8, 0, 1]

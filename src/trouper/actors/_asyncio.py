@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, final
 import trio
 
 from ..errors import ShuttingDown
+from ._callables import require_function
 
 if TYPE_CHECKING:
     from ..mailbox import Mailbox
@@ -62,6 +63,7 @@ class AsyncioHost:
         """Call an asyncio function for an actor and wait for it. See `Context.aio`."""
         from asyncio import CancelledError
 
+        require_function("ctx.aio", fn)
         if self._module is None:
             self._module = _trio_asyncio()
             self._nursery.start_soon(self._run, name="trouper asyncio loop")

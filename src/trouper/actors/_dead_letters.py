@@ -14,6 +14,7 @@ from weakref import WeakSet
 from trio.lowlevel import Task, checkpoint, reschedule
 
 from ..mailbox import wait_in
+from ._callables import require_plain
 
 log = logging.getLogger("trouper.dead_letters")
 
@@ -128,7 +129,7 @@ class DeadLetters:
 
         ``fn`` is called in the middle of accounting: it must be short. What it raises is logged.
         """
-        self._subscribers.append(fn)
+        self._subscribers.append(require_plain("a subscriber of dead letters", fn))
 
         def unsubscribe() -> None:
             if fn in self._subscribers:

@@ -51,12 +51,20 @@ def handles(message: Any, /) -> Any:
     and is the cheapest; an ``async def`` may await. What it returns answers an ask.
 
     Raises:
-        TypeError: ``message`` is not a class.
+        TypeError: ``message`` is not a class, or the method handles another type already.
     """
     if not isinstance(message, type):
-        raise TypeError(f"@handles takes the class of a message, not {message!r}")
+        raise TypeError(f"@handles takes the class of a message, {_class_wanted(message)}")
 
     def mark(fn: Any) -> Any:
+        if not inspect.isfunction(fn):
+            raise TypeError(f"@handles({message.__qualname__}) marks a method, not {fn!r}")
+        if _MARK in vars(fn):
+            raise TypeError(
+                f"{fn.__qualname__} handles {getattr(fn, _MARK).__qualname__} and cannot handle "
+                f"{message.__qualname__} too; write one method for each, or handle a class that "
+                "both derive from"
+            )
         setattr(fn, _MARK, message)
         disable_ki_protection(fn)  # Ctrl-C may interrupt a stuck handler, never the code around it
         return fn
@@ -72,6 +80,14 @@ class Behaviour:
     has_started: bool
     has_stopping: bool
     wants_context: bool
+
+
+def _class_wanted(given: Any) -> str:
+    if inspect.isfunction(given):
+        return f"not a function: write @handles(SomeMessage) above {given.__qualname__}"
+    if get_origin(given) in (typing.Union, types.UnionType):
+        return f"not {given}: write one method for each, or handle a class that all derive from"
+    return f"not {given!r}"
 
 
 def behaviour_of(cls: type[Any], root: type[Any]) -> Behaviour:
@@ -121,11 +137,18 @@ def _own_handlers(cls: type[Any], base: type[Any]) -> Table:
 
 def _arity(cls: type[Any], name: str, fn: Any) -> int:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    count = sum(p.kind in kinds for p in inspect.signature(fn).parameters.values())
+    parameters = inspect.signature(fn).parameters.values()
+    count = sum(p.kind in kinds for p in parameters)
+    shape = f"{cls.__qualname__}.{name} must take (self, message) or (self, message, ctx)"
     if count not in (2, 3):
+        raise TypeError(f"{shape}, it takes {count} positional parameters")
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and p.default is p.empty:
+            raise TypeError(f"{shape}; nobody gives it {p.name!r}")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(
-            f"{cls.__qualname__}.{name} must take (self, message) or (self, message, ctx), "
-            f"it takes {count} positional parameters"
+            f"{cls.__qualname__}.{name} yields, and would run for nobody; return the answer, or "
+            "send each part as a message"
         )
     return count
 

@@ -9,6 +9,7 @@ from trio.lowlevel import Task, reschedule
 
 from ..errors import ActorCrashed, ActorStopped, InboxClosed
 from ..mailbox import DRAINING, RUNNING, Ask, Control, Owed, move_in, note_taken, wait_in
+from ._callables import require_plain
 from ._messages import Asked, M, Q, R, Request
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def _matcher(what: Any) -> Callable[[Any], bool]:
         return lambda message: isinstance(message, cls)
     if not callable(what):
         raise TypeError(f"receive takes the class of a message or a predicate, not {what!r}")
-    return cast("Callable[[Any], bool]", what)
+    return require_plain("the predicate of receive", cast("Callable[[Any], bool]", what))
 
 
 def _any(_: Any) -> bool:

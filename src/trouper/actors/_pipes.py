@@ -14,6 +14,7 @@ from trio.lowlevel import Task, current_task, enable_ki_protection, reschedule
 from ..errors import PipesFull
 from ..mailbox import STOPPING, Owed, order
 from ..supervision import unwrap
+from ._callables import require_function, require_plain
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -121,6 +122,10 @@ def start_pipe(
     failed: Callable[[Exception], Any] | None,
 ) -> None:
     """Start a piece of work for an actor."""
+    require_function("ctx.pipe", fn)
+    require_plain("to= of ctx.pipe", to)
+    if failed is not None:
+        require_plain("failed= of ctx.pipe", failed)
     if ref.state >= STOPPING:
         return  # it would be cut by the end of this very turn
     pipes = ref.need_belongings().pipes

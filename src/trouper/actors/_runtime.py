@@ -6,6 +6,7 @@ writes the tree under ``root``.
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -144,7 +145,7 @@ class Runtime:
             if type(make) is not type and is_protocol(make):
                 make = Protocol(make, redeliver)
             target = make(*args)
-            behaviour = target.__behaviour__
+            behaviour = target.__class__.__behaviour__
         except Exception as exc:
             raise _start_failed(parent, make, exc) from exc
         ref = LocalRef(self, parent, label, make, args, options, behaviour.table, capacity, intake)
@@ -252,8 +253,25 @@ def _check_name(parent: LocalRef, name: str) -> str:
     return name
 
 
-def _start_failed(parent: LocalRef, make: Callable[..., Any], error: Exception) -> StartFailed:
+def _start_failed(parent: LocalRef, make: Any, error: Exception) -> StartFailed:
     what = getattr(make, "__qualname__", repr(make))
-    if isinstance(error, AttributeError) and error.name == "__behaviour__":
-        return StartFailed(f"spawn takes an Actor class or a function that makes one, not {what}")
+    is_no_actor = isinstance(error, AttributeError) and error.name == "__behaviour__"
+    if is_no_actor or not callable(make):
+        return StartFailed(f"{parent.path}: spawn takes {_wanted(make, what)}")
     return StartFailed(f"{what} did not start under {parent.path}: {error!r}")
+
+
+def _wanted(make: Any, what: str) -> str:
+    """Say what should have been given to `spawn` in place of what is no actor."""
+    if hasattr(make, "__behaviour__"):
+        cls = type(make).__qualname__
+        return (
+            f"the class and its arguments, spawn({cls}, ...), not an instance of {cls}: a restart "
+            "makes a new one"
+        )
+    if inspect.iscoroutine(make):
+        make.close()  # or Python would warn that it was never awaited
+        return f"the coroutine function and its arguments, spawn({what}, ...), not {what}(...)"
+    if isinstance(make, LocalRef):
+        return f"an Actor class; {make.path} is the ref of an actor that has been spawned"
+    return f"an Actor class or a function that makes one, not {what}"

@@ -252,6 +252,8 @@ class Block:
     # is not, and the wait for the shutdown takes its Ctrl-C where it waits.
     @enable_ki_protection
     async def __aenter__(self) -> ActorSystem:
+        if self._task is not None:
+            raise RuntimeError("this block was entered before; call open_system again")
         self._task = current_task()
         return await self._run.__aenter__()
 

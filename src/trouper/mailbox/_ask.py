@@ -62,3 +62,8 @@ class Ask:
         self.task = None
         self.done = True
         return Abort.SUCCEEDED
+
+
+def message_of(entry: Any) -> Any:
+    """Return the message of an entry of a user lane: it, or what a request carries."""
+    return entry.message if entry.__class__ is Ask else entry

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, final
 
+from ._ask import message_of
 from ._states import STOPPING
 
 if TYPE_CHECKING:
@@ -110,11 +112,14 @@ def messages_of(lane: Iterable[Any] | None) -> Iterator[Any]:
 def put_back(box: Mailbox, entries: Iterable[Any]) -> None:
     """Put entries in front of the user lane, in their order; control messages stay before them."""
     q = box.queue if box.queue is not None else box.new_queue()
-    markers = [q.popleft()] if q and q[0].__class__ is Control else []
+    # after a burst the marker stands behind one message
+    markers = [e for e in islice(q, 2) if e.__class__ is Control]
+    if markers:
+        del q[q[0].__class__ is not Control]
     if (priority := box.intake.priority) is None:
         q.extendleft(reversed([*entries]))
     else:
-        mail = sorted([*entries, *q], key=lambda e: priority(getattr(e, "message", e)))
+        mail = sorted([*entries, *q], key=lambda e: priority(message_of(e)))
         q.clear()
         q.extend(mail)
     q.extendleft(markers)

@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import MailboxFull
 from ._age import note_arrival
-from ._ask import Ask
+from ._ask import Ask, message_of
 from ._control import Control
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def make_intake(overflow: Overflow, priority: Priority | None) -> Intake:
         return REJECT if overflow == "reject" else Intake(overflow)
     if not callable(priority):
         raise TypeError(f"priority takes a function of the message, not {priority!r}")
+    if iscoroutinefunction(priority):
+        raise TypeError(f"priority= is called in the middle of a send: no coroutine, {priority!r}")
     return Intake(overflow, priority)
 
 
@@ -125,16 +128,16 @@ def insert(box: Mailbox, q: deque[Any], entry: Any) -> None:
         q.append(entry)
         return
     first = next((i + 1 for i in range(min(_HEAD, len(q))) if q[i].__class__ is Control), 0)
-    urgency = priority(_message(entry))
-    q.insert(bisect_right(q, urgency, lo=first, key=lambda e: priority(_message(e))), entry)
+    urgency = priority(message_of(entry))
+    q.insert(bisect_right(q, urgency, lo=first, key=lambda e: priority(message_of(e))), entry)
 
 
 def _take_oldest(box: Mailbox, q: deque[Any]) -> Any:
     first = next(i for i, entry in enumerate(q) if entry.__class__ is not Control)
     priority = box.intake.priority
     if priority is not None:
-        least = priority(_message(q[-1]))
-        while priority(_message(q[first])) != least:
+        least = priority(message_of(q[-1]))
+        while priority(message_of(q[first])) != least:
             first += 1
     entry = q[first]
     del q[first]
@@ -149,7 +152,3 @@ def full(box: Mailbox, what: str = "is full") -> MailboxFull:
         target=box.path,
         capacity=box.capacity,
     )
-
-
-def _message(entry: Any) -> Any:
-    return entry.message if entry.__class__ is Ask else entry

@@ -24,6 +24,11 @@ class ChildSpec:
     significant: bool = False
 
     def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise TypeError(
+                f"child {self.name!r} needs an async function and its arguments, "
+                f"start(fn, *args), not {self.fn!r}"
+            )
         check_restart(self.restart)
         if not self.shutdown >= 0:
             raise ValueError(f"shutdown must be 0 seconds or more, not {self.shutdown}")
