@@ -9,6 +9,13 @@ from ._codec import decode as decode
 from ._codec import encode as encode
 from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
+from ._history import HISTORY as HISTORY
+from ._history import HeadRow as HeadRow
+from ._history import Recorded as Recorded
+from ._history import head_key as head_key
+from ._history import read_head as read_head
+from ._history import read_record as read_record
+from ._history import record_key as record_key
 from ._keys import TABLES as TABLES
 from ._keys import log_key as log_key
 from ._keys import log_sequence as log_sequence
@@ -22,16 +29,21 @@ from ._records import decode_record as decode_record
 from ._records import encode_record as encode_record
 from ._records import record as record
 from ._records import upcaster as upcaster
+from ._sealed import Sealed as Sealed
 from ._verify import Finding as Finding
 from ._verify import Report as Report
 from ._verify import verify as verify
 
 __all__ = (
+    "HISTORY",
     "TABLES",
     "Finding",
+    "HeadRow",
     "LmdbStore",
     "MemoryStore",
+    "Recorded",
     "Report",
+    "Sealed",
     "Store",
     "Submission",
     "Tx",
@@ -42,9 +54,13 @@ __all__ = (
     "encode",
     "encode_record",
     "fingerprint",
+    "head_key",
     "log_key",
     "log_sequence",
+    "read_head",
+    "read_record",
     "record",
+    "record_key",
     "row_key",
     "upcaster",
     "verify",

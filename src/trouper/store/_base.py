@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar, cast
 
 import trio
@@ -11,7 +11,11 @@ from outcome import Outcome
 
 from .._ids import Incarnation
 from ..errors import StoreClosed
+from ._codec import MAX_BYTES
+from ._history import Recorded, stream
 from ._protocol import Submission, Unit
+from ._records import to_frame
+from ._sealed import Sealed
 
 T = TypeVar("T")
 
@@ -23,6 +27,7 @@ class BaseStore(ABC):
     """The part of a store that does not depend on where it keeps its rows."""
 
     epoch: int = 0
+    max_value: int = MAX_BYTES
     _owners: int = 0  # written by next_owner and by opening, on the loop
 
     @property
@@ -49,6 +54,20 @@ class BaseStore(ABC):
             return trio.lowlevel.Abort.SUCCEEDED if submission.withdraw() else _STAY
 
         return cast(T, await trio.lowlevel.wait_task_rescheduled(abort))
+
+    @abstractmethod
+    def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
+        """See `Store.get`."""
+
+    def seal(self, key: bytes, value: object) -> Sealed:
+        """See `Store.seal`."""
+        return Sealed(key, to_frame(key, value, self.max_value))
+
+    def records(self, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+        """See `Store.records`."""
+        if after < 0:
+            raise ValueError(f"after is the number of a record, or 0 for all, not {after}")
+        return stream(self, key, after)
 
     def next_owner(self) -> Incarnation:
         """See `Store.next_owner`."""

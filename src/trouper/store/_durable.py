@@ -76,6 +76,7 @@ class LmdbStore(BaseStore):
             level, map_size, map_limit, create, max_value, verify, debug
         )
         self._max_batch: Final = max_batch
+        self.max_value = max_value
         self._close_timeout: Final = close_timeout
         self._env: Env | None = None  # None while closed
         self._closed_verdict = _Verdict()  # new at each opening

@@ -113,7 +113,7 @@ class MemoryStore(BaseStore):
             raise ValueError(f"level is 'durable' or 'relaxed', got {level!r}")
         self.probe = probe
         self._level: Final = level
-        self._max_value: Final = max_value
+        self.max_value = max_value
         self._max_batch: Final = max_batch
         self._debug: Final = debug
         self._state: Final = _State()
@@ -220,7 +220,7 @@ class MemoryStore(BaseStore):
         taken: list[tuple[Submission, Unit[Any], Outcome[Any]]] = []
 
         def begin() -> OverlayTx:
-            return OverlayTx(state, state.head, self._max_value)
+            return OverlayTx(state, state.head, self.max_value)
 
         for _ in range(min(len(queue), self._max_batch)):
             submission = queue.popleft()

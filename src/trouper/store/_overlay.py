@@ -15,6 +15,7 @@ from ..errors import InvariantError
 from ._keys import check_key, check_table, log_key
 from ._protocol import Unit
 from ._records import from_frame, to_frame
+from ._sealed import Sealed
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ class OverlayTx:
         return sequence
 
     def _write(self, own: dict[bytes, bytes | None], key: bytes, value: object) -> None:
-        frame = to_frame(key, value, self._max_bytes)
+        frame = value.under(key) if type(value) is Sealed else to_frame(key, value, self._max_bytes)
         own[key] = frame
         self.size += len(frame)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, final
 
@@ -10,6 +10,8 @@ from outcome import Outcome
 
 from .._ids import Incarnation
 from ..errors import CorruptRecord
+from ._history import Recorded
+from ._sealed import Sealed
 
 T = TypeVar("T")
 
@@ -35,7 +37,7 @@ class Tx(Protocol):
         ...
 
     def put(self, table: str, key: bytes, value: object) -> None:
-        """Write a registered record under `key`.
+        """Write a registered record, or a sealed one, under `key`.
 
         Raises:
             ValueRefused: It is not a registered record, or a field is outside the profile.
@@ -130,6 +132,26 @@ class Store(Protocol):
 
         With ``damaged`` a corrupt row is handed to it and left out, where without it the scan
         raises: for readers to whom each row is a matter of its own.
+        """
+        ...
+
+    def seal(self, key: bytes, value: object) -> Sealed:
+        """Encode a registered record now, to be put under `key` by a unit later.
+
+        Raises:
+            ValueRefused, TooLarge: As `Tx.put` would, but here and not in the unit.
+        """
+        ...
+
+    def records(self, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+        """Stream the history of a durable actor: ``async for number, record in ...``.
+
+        It begins behind record ``after`` and ends with what is committed when it gets there; a
+        reader that comes back later goes on with the last number it saw. The actor need not live.
+
+        Raises:
+            CorruptRecord: A record is damaged or missing.
+            FormatTooNew: A record was written by a newer version, or its class is not imported.
         """
         ...
 
