@@ -30,7 +30,7 @@ import trio
 from trio.testing import MockClock
 
 from trouper import Actor, ActorSystem, Context, Ref, Reject, Request, handles, open_system
-from trouper.actors import Terminated
+from trouper.actors import Asking, Terminated
 from trouper.actors._local import LocalRef
 from trouper.errors import (
     ActorCrashed,
@@ -250,16 +250,58 @@ class Starter(Node):
             raise Boom("in started")
 
 
+async def talker(ctx: Context[Any], chance: random.Random) -> None:
+    """Receive selectively, answer out of order, keep some waiting, and fail now and then."""
+    Node.made += 1
+    held: list[Asking[Any, Any]] = []
+    async with trio.open_nursery() as nursery:
+        while True:
+            with trio.move_on_after(chance.random()):
+                message = await ctx.inbox.receive(*chance.choice(((), (Sum,), (is_asked,))))
+                if getattr(message, "fails", False):
+                    raise Boom("in a protocol")
+                if isinstance(message, Asking):
+                    held.append(message)
+                elif isinstance(message, Later):
+                    nursery.start_soon(trio.sleep, chance.random())
+            chance.shuffle(held)
+            while held and chance.random() < 0.7:
+                answer(held.pop(), chance)
+
+
+def is_asked(message: Any) -> bool:
+    return isinstance(message, Request)
+
+
+def answer(asking: Asking[Any, Any], chance: random.Random) -> None:
+    if chance.random() < 0.1:
+        raise Boom("before an answer")
+    if chance.random() < 0.3:
+        asking.fail(Reject("not now"))
+    else:
+        asking.reply(0)
+
+
+def by_type(message: Any) -> int:
+    """Serve what is asked before what is told."""
+    return 0 if isinstance(message, Request) else 1
+
+
 async def spawn(how: Callable[..., Any], chance: random.Random, **options: Any) -> Ref[Any]:
-    """Spawn a node of a random kind."""
+    """Spawn an actor of a random kind."""
     given: dict[str, Any] = {
         "restart": chance.choice(RESTARTS),
         "strategy": chance.choice(STRATEGIES),
         "mailbox": chance.choice((1, 4, 64)),
+        "overflow": chance.choice(("reject", "wait", "drop_oldest", "drop_newest")),
+        "priority": chance.choice((None, None, by_type)),
         "shutdown": 2.0,
         "dedicated": chance.random() < 0.05,
-    }
-    ref: Ref[Any] = await how(chance.choice((Node, Starter)), chance, **given | options)
+    } | options
+    make = chance.choice((Node, Starter, Node, Starter, talker))
+    if make is not talker and given["restart"] != "never":
+        given["redeliver"] = chance.choice((0, 0, 2))
+    ref: Ref[Any] = await how(make, chance, **given)
     return ref
 
 
