@@ -4,9 +4,18 @@
 suite in `trouper.testing.conformance.journal`.
 """
 
+from ._backup import Backup as Backup
+from ._backup import backup as backup
+from ._check import Invariant as Invariant
+from ._check import Rows as Rows
+from ._check import check as check
 from ._codec import canonical as canonical
 from ._codec import decode as decode
 from ._codec import encode as encode
+from ._compact import Compacted as Compacted
+from ._compact import compact as compact
+from ._dump import DumpedRow as DumpedRow
+from ._dump import dump as dump
 from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
 from ._history import HISTORY as HISTORY
@@ -30,6 +39,9 @@ from ._records import encode_record as encode_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
+from ._snapshot import Reader as Reader
+from ._stat import Stat as Stat
+from ._stat import stat as stat
 from ._verify import Finding as Finding
 from ._verify import Report as Report
 from ._verify import verify as verify
@@ -37,20 +49,31 @@ from ._verify import verify as verify
 __all__ = (
     "HISTORY",
     "TABLES",
+    "Backup",
+    "Compacted",
+    "DumpedRow",
     "Finding",
     "HeadRow",
+    "Invariant",
     "LmdbStore",
     "MemoryStore",
+    "Reader",
     "Recorded",
     "Report",
+    "Rows",
     "Sealed",
+    "Stat",
     "Store",
     "Submission",
     "Tx",
     "Unit",
+    "backup",
     "canonical",
+    "check",
+    "compact",
     "decode",
     "decode_record",
+    "dump",
     "encode",
     "encode_record",
     "fingerprint",
@@ -62,6 +85,7 @@ __all__ = (
     "record",
     "record_key",
     "row_key",
+    "stat",
     "upcaster",
     "verify",
 )

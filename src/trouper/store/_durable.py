@@ -13,12 +13,15 @@ from typing import Final, Literal, Self, TypeVar, final
 import trio
 from outcome import Error, Outcome
 
+from .._holds import run_in_thread
 from ..errors import CorruptRecord, StoreError
+from ._backup import Backup, back_up
 from ._base import MAX_BATCH_UNITS, BaseStore
 from ._codec import MAX_BYTES
 from ._engine import EngineOptions, LmdbEngine
 from ._keys import check_key, check_table
 from ._lmdb import Env
+from ._place import DATA_FILE, read_identity
 from ._protocol import Submission, Unit
 from ._records import from_frame, from_frames, require_upcasters
 from ._writer import Writer
@@ -81,6 +84,7 @@ class LmdbStore(BaseStore):
         self._env: Env | None = None  # None while closed
         self._closed_verdict = _Verdict()  # new at each opening
         self._writer: Writer | None = None  # None while closed, opening or closing
+        self._backups: set[trio.CancelScope] = set()  # that run now
 
     @property
     def name(self) -> str:
@@ -127,6 +131,8 @@ class LmdbStore(BaseStore):
         assert writer is not None
         env.check_process()
         self._writer = None
+        for scope in self._backups:
+            scope.cancel()
         closed = self._closed_verdict
         # A real clock, not trio's: under virtual time a flush takes for ever.
         watchdog = threading.Timer(
@@ -177,6 +183,48 @@ class LmdbStore(BaseStore):
         submission = Submission(unit, done)
         writer.submit(submission)
         return submission
+
+    async def backup(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Backup:
+        """Copy what is committed now to a new directory, which is a store too; see `backup`.
+
+        Reads and commits go on meanwhile; closing the store ends it. Cancelled, nothing is left.
+
+        Args:
+            target: Where to; must not exist.
+            progress: Called on the loop, with how many bytes are written, of about how many.
+
+        Raises:
+            PathRefused: There is something at `target`, or no way to write there.
+            StoreFull: No room for the copy.
+            StoreDamaged: A row of the store is damaged, and so would be the copy.
+            StoreClosed: The store is not open, or was closed meanwhile.
+        """
+        env = self._env
+        if self._writer is None or env is None:
+            raise self._closed()
+        env.check_process()
+        identity = read_identity(self._directory)
+        assert identity is not None  # written when the store was opened first
+
+        def advance(done: int, size: int) -> None:
+            trio.from_thread.check_cancelled()
+            if progress is not None:
+                trio.from_thread.run_sync(progress, done, size)
+
+        with trio.CancelScope() as scope:
+            self._backups.add(scope)
+            try:
+                return await run_in_thread(
+                    back_up, env.copy, identity, self._directory / DATA_FILE, target, advance
+                )
+            finally:
+                self._backups.discard(scope)
+        raise self._closed()
 
     def _hung(self) -> StoreError:
         return StoreError(

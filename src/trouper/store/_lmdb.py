@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Final, cast, final
 
 import lmdb
@@ -30,6 +30,8 @@ from ._shortage import is_shortage
 MIN_MAP: Final = 1024 * 1024
 MAX_READERS: Final = 126
 MAX_TABLES: Final = 16
+
+LmdbError = lmdb.Error
 
 
 class MapFull(Exception):
@@ -50,6 +52,24 @@ def problems_of(data: Path) -> list[str]:
         return [str(error) or type(error).__name__]
 
 
+def map_readonly(data: Path, *, shared: bool) -> lmdb.Environment:
+    """Map a data file to read it.
+
+    Args:
+        data: The data file; its owner has verified it, or the caller has.
+        shared: Its owner may commit meanwhile: take part in LMDB's locking.
+    """
+    return lmdb.open(
+        os.fsencode(data.parent if shared else data),
+        subdir=shared,
+        readonly=True,
+        create=False,
+        lock=shared,
+        max_dbs=MAX_TABLES,
+        map_size=0,
+    )
+
+
 @final
 class Env:
     """A mapped environment. `read` and `scan` run on the loop, the rest on the writer thread."""
@@ -59,6 +79,8 @@ class Env:
         self.failed: StoreLost | None = None  # written by the writer thread, once
         self._env: lmdb.Environment | None = env  # set to None under the gate
         self._gate = Lock()
+        self._copied = Condition(self._gate)
+        self._copies = 0  # that run now, on threads of their own; under the gate
         self._dbs: dict[str, Any] = {}
         self._pid = os.getpid()
 
@@ -181,7 +203,8 @@ class Env:
                 f"was written. Delete rows, or open it with a larger map_limit.",
                 store=self.name,
             )
-        with self._gate:
+        with self._copied:
+            self._copied.wait_for(self._uncopied)
             env.set_mapsize(wanted)
 
     def sync(self) -> None:
@@ -193,10 +216,31 @@ class Env:
 
     def close(self) -> None:
         """Unmap it; a second call does nothing."""
-        with self._gate:
+        with self._copied:
             env, self._env = self._env, None
+            self._copied.wait_for(self._uncopied)
             if env is not None:
                 env.close()
+
+    def copy(self, fd: int) -> None:
+        """Write what is committed now, without free pages, to a file or pipe; on any thread.
+
+        Reads and commits go on; growth and close wait for it.
+        """
+        with self._gate:
+            env = self._live()
+            self._copies += 1
+        try:
+            env.copyfd(fd, compact=True)
+        except lmdb.Error as error:
+            raise as_damaged(self.name, error) from error
+        finally:
+            with self._copied:
+                self._copies -= 1
+                self._copied.notify_all()
+
+    def _uncopied(self) -> bool:
+        return not self._copies
 
     def check_process(self) -> None:
         """Refuse to work in a fork of the process that opened the store.

@@ -1,0 +1,116 @@
+"""Dump a store: every row, as data. Also of a damaged store, as far as it can be read."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import CorruptRecord, FormatTooNew, StoreError, ValueRefused
+from ._codec import decode_row
+from ._frame import unpack
+from ._pages import Broken, Pages
+from ._place import DATA_FILE, damaged
+from ._reading import owner_of, require_store
+from ._records import from_frame
+from ._shortage import cannot_open
+from ._snapshot import Snapshot
+from ._verify import Finding
+
+_Tables = Iterator[tuple[str, Iterator[tuple[bytes, bytes]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedRow:
+    """One row.
+
+    Attributes:
+        table: Its table.
+        key: Its key.
+        kind: Kind of the record, as it is stored.
+        version: Version of the record, as it is stored.
+        fields: By name, as this program reads them; by position where it knows no such record.
+    """
+
+    table: str
+    key: bytes
+    kind: str
+    version: int
+    fields: dict[str, Any] | list[Any]
+
+
+def dump(
+    path: str | os.PathLike[str],
+    *,
+    tables: Collection[str] | None = None,
+    broken: Callable[[Finding], None] | None = None,
+) -> Iterator[DumpedRow]:
+    """Give out the rows of a store, table by table and in key order; change nothing.
+
+    Of a store that a process has open, it is one state, read through LMDB; of any other, pages are
+    read without LMDB, so that damage costs what is damaged and no more.
+
+    Args:
+        path: The store's directory.
+        tables: Only these.
+        broken: Told of each page and row that cannot be read; without it the first one raises.
+
+    Raises:
+        StoreDamaged: Nothing can be read, or something and `broken` is not given.
+        CorruptRecord: A row cannot be read, and `broken` is not given.
+        PathRefused, StoreOwned, WrongEngine, FormatTooNew: There is no store for us to read.
+    """
+    directory = Path(os.path.abspath(path))
+
+    def tell(error: StoreError, finding: Finding) -> None:
+        if broken is None:
+            raise error
+        broken(finding)
+
+    def page(what: str) -> None:
+        tell(damaged(directory, DATA_FILE, what), Finding("", "", what))
+
+    with _frames(directory, page) as found:
+        for table, rows in found:
+            if tables is not None and table not in tables:
+                continue
+            for key, frame in rows:
+                try:
+                    yield _row(table, key, frame)
+                except CorruptRecord as error:
+                    tell(error, Finding(table, key.hex(), str(error)))
+
+
+@contextmanager
+def _frames(directory: Path, page: Callable[[str], None]) -> Generator[_Tables]:
+    with ExitStack() as stack:
+        try:
+            data = require_store(directory)
+            if owner_of(directory, stack) is not None:
+                snapshot = stack.enter_context(Snapshot(data, shared=True))
+                found = ((table, snapshot.items(table)) for table in snapshot.tables)
+            else:
+                pages = stack.enter_context(Pages(data, page))
+                found = ((table, pages.rows(tree)) for table, tree in pages.tables().items())
+        except Broken as error:
+            raise damaged(directory, DATA_FILE, str(error)) from error
+        except OSError as error:
+            raise cannot_open(directory, error.errno, error.strerror or str(error)) from error
+        yield found
+
+
+def _row(table: str, key: bytes, frame: bytes) -> DumpedRow:
+    try:
+        kind, version, *fields = decode_row(unpack(table, key, frame))
+    except (ValueRefused, FormatTooNew) as error:
+        raise CorruptRecord(str(error), table=table, key=key.hex()) from error
+    try:
+        value: Any = from_frame(table, key, frame, object)
+    except StoreError:  # no such kind or version here, or no such fields: show what is there
+        return DumpedRow(table, key, kind, version, fields)
+    named = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return DumpedRow(table, key, kind, version, named)
