@@ -36,6 +36,7 @@ from ._protocol import Tx as Tx
 from ._protocol import Unit as Unit
 from ._records import decode_record as decode_record
 from ._records import encode_record as encode_record
+from ._records import is_record as is_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
@@ -78,6 +79,7 @@ __all__ = (
     "encode_record",
     "fingerprint",
     "head_key",
+    "is_record",
     "log_key",
     "log_sequence",
     "read_head",

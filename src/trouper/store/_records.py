@@ -118,6 +118,11 @@ def require_upcasters() -> None:
             )
 
 
+def is_record(cls: type[Any]) -> bool:
+    """Tell whether a class is registered as a record type."""
+    return cls in _BY_CLASS
+
+
 def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Encode a registered record with its kind and version, to be carried inside another row.
 
