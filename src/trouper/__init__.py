@@ -39,6 +39,7 @@ from .errors import ActorCrashed as ActorCrashed
 from .errors import ActorStopped as ActorStopped
 from .errors import AskCycle as AskCycle
 from .errors import AskUnknown as AskUnknown
+from .errors import BudgetExhausted as BudgetExhausted
 from .errors import CellError as CellError
 from .errors import CellsExhausted as CellsExhausted
 from .errors import CorruptGroup as CorruptGroup
@@ -74,6 +75,7 @@ from .errors import OperationFailed as OperationFailed
 from .errors import OperationMismatch as OperationMismatch
 from .errors import OutcomeUnknown as OutcomeUnknown
 from .errors import OutOfFuel as OutOfFuel
+from .errors import OwnershipError as OwnershipError
 from .errors import PathRefused as PathRefused
 from .errors import PipesFull as PipesFull
 from .errors import Reject as Reject
@@ -115,6 +117,7 @@ __all__ = (
     "AskCycle",
     "AskUnknown",
     "Backoff",
+    "BudgetExhausted",
     "CellError",
     "CellPool",
     "CellsExhausted",
@@ -157,6 +160,7 @@ __all__ = (
     "OperationMismatch",
     "OutOfFuel",
     "OutcomeUnknown",
+    "OwnershipError",
     "PathRefused",
     "PipesFull",
     "Ref",
