@@ -17,7 +17,7 @@ from uuid import uuid4
 from outcome import Outcome
 
 from .._version import __version__
-from ..errors import CorruptRecord, PathRefused, StoreLost
+from ..errors import CorruptRecord, PathRefused, StoreFull, StoreLost
 from ._keys import TABLES, log_sequence
 from ._lmdb import Env, MapFull, problems_of
 from ._overlay import OverlayTx, Writes, run_unit
@@ -73,6 +73,7 @@ class LmdbEngine:
         self._data = directory / DATA_FILE
         self._opened: tuple[Env, Owner, StoreState] | None = None
         self._inodes: list[tuple[Path, tuple[int, int]]] = []
+        self._short = False  # whether the last commit found no room
 
     @property
     def env(self) -> Env:
@@ -138,6 +139,27 @@ class LmdbEngine:
                 owner.mark(stamp_of(self._data))
         finally:
             owner.release()
+
+    def found_full(self, env: Env) -> None:
+        """Note that a commit found no room, and make sure that only its data did not.
+
+        Raises:
+            StoreLost: It was the meta page, so nobody knows what is on the disk. LMDB begins
+                nothing any more then, which is the one sign it gives.
+        """
+        env.begin().abort()
+        self._short = True
+
+    def found_room(self, env: Env) -> None:
+        """Flush once more if the commit before this one found no room.
+
+        The failed flush may have dropped the meta page that level ``relaxed`` left in flight, and
+        the kernel counts it as written. Two commits on, its page would be the only one to fall
+        back on.
+        """
+        if self._short:
+            env.sync()
+            self._short = False
 
     def check_names(self) -> None:
         """Refuse to go on if a file of the store was renamed, replaced or removed meanwhile.
@@ -277,9 +299,13 @@ class LmdbBatch:
                 self._txn.commit()
             except MapFull:
                 self._regrow()
+            except StoreFull:
+                self._engine.found_full(self._env)
+                raise
             else:
                 break
         if self._kept:
+            self._engine.found_room(self._env)
             self._engine.check_names()
         self._engine.head = self._head
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import PathRefused, StoreDamaged, StoreFull, StoreLost
-from ._shortage import cannot_open, is_shortage
+from ._shortage import cannot_open, is_full, is_shortage
 
 NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 NO_ACCESS: Final = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
@@ -36,7 +36,9 @@ def at_open(directory: Path, error: Exception) -> StoreFull | PathRefused | Stor
 
 def at_commit(name: str, error: Exception) -> StoreFull | StoreLost:
     """Return what an error of a write or a commit means: room is wanting, or outcome unknown."""
-    if _code(error) in NO_ROOM:
+    code = _code(error)
+    # The call that fills a disk writes what still fits: LMDB calls that an I/O error.
+    if code in NO_ROOM or (code == errno.EIO and is_full(Path(name))):
         return StoreFull(
             f"no room on the disk of store {name!r}: nothing of this unit was written. "
             f"Reads go on; make room and retry.",

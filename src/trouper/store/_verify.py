@@ -140,11 +140,7 @@ class _Check:
             self._find(what=str(error))
         try:
             if not has_data(directory, self._identity, writable=False):
-                raise PathRefused(
-                    f"there is no store in {str(directory)!r}; check the path",
-                    path=str(directory),
-                    reason="there is no store",
-                )
+                raise self._no_store()
         except StoreDamaged as error:
             self._find(what=str(error))
         for problem in problems_of(directory / DATA_FILE):
@@ -174,6 +170,8 @@ class _Check:
 
     def _read(self, pages: Pages) -> None:
         tables = pages.tables()
+        if not tables and not self._findings and self._identity is None:
+            raise self._no_store()  # its creation was cut short
         for missing in sorted({*TABLES, OWN_TABLE} - set(tables)):
             self._find(missing, what="the table is missing")
         for self._table in sorted(tables):
@@ -223,6 +221,12 @@ class _Check:
                 f"it holds store {state.uuid} of format {state.format}, but {identity.uuid} of "
                 f"format {identity.format} lives in this directory",
             )
+
+    def _no_store(self) -> PathRefused:
+        name = str(self._directory)
+        return PathRefused(
+            f"there is no store in {name!r}; check the path", path=name, reason="there is no store"
+        )
 
     def _broken(self, what: str) -> None:
         self._find(self._table, what=what)
