@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from ..store import Store
-from .activations import ActivationRow, StepRow
+from ..store import Invariant, Store
+from .activations import ActivationRow, StepRow, activation_invariants
 from .groups import (
     ChildRow,
     EffectEnvelope,
     GroupRow,
     decode_outcome,
+    group_invariants,
 )
-from .operations import OperationRow
+from .operations import OperationRow, operation_invariants
+
+INVARIANTS: Final[tuple[Invariant, ...]] = (
+    group_invariants,
+    activation_invariants,
+    operation_invariants,
+)
+"""What has to hold between the rows that actors write; for `trouper.store.check`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,7 @@ def _word(outcome: bytes, otherwise: str) -> str:
 
 
 __all__ = (
+    "INVARIANTS",
     "ActivationView",
     "EffectView",
     "GroupView",

@@ -11,6 +11,7 @@ from typer.main import get_command
 from .._version import __version__
 from ._inspect import inspect
 from ._run import run
+from ._store import app as store
 
 app = typer.Typer(
     name="trouper",
@@ -38,6 +39,7 @@ def trouper(
 
 app.command()(run)
 app.command()(inspect)
+app.add_typer(store)
 
 
 def run_app(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar, final
 
-from ..errors import CorruptRecord, FormatTooNew
+from ..errors import StoreError
 from ._owner import unowned
 from ._place import DATA_FILE
 from ._records import from_frame
@@ -99,5 +99,5 @@ class SnapshotRows:
 def _readable(table: str, key: bytes, frame: bytes, kind: type[T]) -> T | None:
     try:
         return from_frame(table, key, frame, kind)
-    except (CorruptRecord, FormatTooNew):
+    except StoreError:
         return None

@@ -155,13 +155,14 @@ class Snapshot:
         return Room(whole["psize"], info["last_pgno"] + 1, used, info["map_size"])
 
     def readers(self) -> list[Reader]:
-        """Return who reads the store now, this snapshot left out; of a live store only."""
+        """Return who reads the store now, this process left out; of a live store only."""
         found: list[Reader] = []
         for line in self._env.readers().splitlines():
             match line.split():
                 # a slot with "-" for its commit is only kept for the next read
                 case [pid, _, commit] if pid.isdigit() and commit.isdigit():
-                    found.append(Reader(int(pid), int(commit)))
+                    if int(pid) != os.getpid():
+                        found.append(Reader(int(pid), int(commit)))
                 case _:
                     pass
         return found

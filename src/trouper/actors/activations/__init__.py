@@ -7,6 +7,7 @@ from ._driver import Driver as Driver
 from ._durable import Durable as Durable
 from ._durable import durable as durable
 from ._handle import ActivationHandle as ActivationHandle
+from ._invariants import activation_invariants as activation_invariants
 from ._rows import ActivationRow as ActivationRow
 from ._rows import StepRow as StepRow
 from ._service import HISTORY_LIMIT as HISTORY_LIMIT
@@ -24,6 +25,7 @@ __all__ = (
     "Driver",
     "Durable",
     "StepRow",
+    "activation_invariants",
     "durable",
     "signals",
 )

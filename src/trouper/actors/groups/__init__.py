@@ -31,6 +31,7 @@ from ._group import EffectGroup as EffectGroup
 from ._handle import GroupHandle as GroupHandle
 from ._handle import Settlement as Settlement
 from ._host import EffectHost as EffectHost
+from ._invariants import group_invariants as group_invariants
 from ._ledger import Opened as Opened
 from ._ledger import close_group as close_group
 from ._open import open_host as open_host
@@ -45,6 +46,7 @@ from ._policy import Disposition as Disposition
 from ._policy import WakePolicy as WakePolicy
 from ._rows import ChildRow as ChildRow
 from ._rows import GroupRow as GroupRow
+from ._rows import group_key as group_key
 from ._rows import report_damage as report_damage
 from ._runner import EffectContext as EffectContext
 from ._runner import Runner as Runner
@@ -102,6 +104,8 @@ __all__ = (
     "effect",
     "encode_arguments",
     "encode_outcome",
+    "group_invariants",
+    "group_key",
     "no_executor",
     "open_host",
     "report_damage",

@@ -1,5 +1,6 @@
 """Operations: shared records under an idempotency key, settled monotonically."""
 
+from ._invariants import operation_invariants as operation_invariants
 from ._lattice import Observation as Observation
 from ._lattice import OperationState as OperationState
 from ._lattice import OperationStatus as OperationStatus
@@ -15,5 +16,6 @@ __all__ = (
     "OperationState",
     "OperationStatus",
     "Operations",
+    "operation_invariants",
     "settle",
 )
