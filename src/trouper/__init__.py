@@ -20,11 +20,16 @@ from .actors import ActivationHandle as ActivationHandle
 from .actors import Actor as Actor
 from .actors import ActorSystem as ActorSystem
 from .actors import Context as Context
+from .actors import Decision as Decision
+from .actors import DurableActor as DurableActor
 from .actors import EffectContext as EffectContext
 from .actors import Operation as Operation
 from .actors import Ref as Ref
 from .actors import Request as Request
+from .actors import Tell as Tell
 from .actors import Won as Won
+from .actors import applies as applies
+from .actors import decides as decides
 from .actors import durable as durable
 from .actors import effect as effect
 from .actors import handles as handles
@@ -36,6 +41,7 @@ from .errors import ActivationCancelled as ActivationCancelled
 from .errors import ActivationError as ActivationError
 from .errors import ActivationMismatch as ActivationMismatch
 from .errors import ActorCrashed as ActorCrashed
+from .errors import ActorMismatch as ActorMismatch
 from .errors import ActorStopped as ActorStopped
 from .errors import AskCycle as AskCycle
 from .errors import AskUnknown as AskUnknown
@@ -67,6 +73,7 @@ from .errors import LeaseError as LeaseError
 from .errors import LinkBroken as LinkBroken
 from .errors import MailboxFull as MailboxFull
 from .errors import MembershipDropped as MembershipDropped
+from .errors import MessageMismatch as MessageMismatch
 from .errors import NameTaken as NameTaken
 from .errors import NoExecutor as NoExecutor
 from .errors import NondeterministicAwait as NondeterministicAwait
@@ -112,6 +119,7 @@ __all__ = (
     "ActivationMismatch",
     "Actor",
     "ActorCrashed",
+    "ActorMismatch",
     "ActorStopped",
     "ActorSystem",
     "AskCycle",
@@ -125,7 +133,9 @@ __all__ = (
     "CorruptGroup",
     "CorruptRecord",
     "CursorOutOfRange",
+    "Decision",
     "DrainDeferred",
+    "DurableActor",
     "EffectContext",
     "EffectFailed",
     "EffectGroupsUnsupported",
@@ -151,6 +161,7 @@ __all__ = (
     "MailboxFull",
     "MembershipDropped",
     "MemoryStore",
+    "MessageMismatch",
     "NameTaken",
     "NoExecutor",
     "NondeterministicAwait",
@@ -178,6 +189,7 @@ __all__ = (
     "StoreFull",
     "StoreLost",
     "StoreOwned",
+    "Tell",
     "TimersFull",
     "TooLarge",
     "TopicFull",
@@ -189,6 +201,8 @@ __all__ = (
     "WrongEngine",
     "WrongTask",
     "__version__",
+    "applies",
+    "decides",
     "durable",
     "effect",
     "guest",

@@ -1,8 +1,9 @@
 """Actors: the messaging core, and the durable actors built on it.
 
 The core (this package's own modules) is refs, mailboxes, turns, supervision and the system. On it
-stand `groups` (durable effect groups), `operations` (idempotency-keyed records) and `activations`
-(durable functions), all single writers of what they journal.
+stand `groups` (durable effect groups), `operations` (idempotency-keyed records), `activations`
+(durable functions) and `durable` (the base class of durable actors), all single writers of what
+they journal.
 """
 
 from ..mailbox import MailboxStatistics as MailboxStatistics
@@ -29,6 +30,11 @@ from ._watches import Terminated as Terminated
 from .activations import Activation as Activation
 from .activations import ActivationHandle as ActivationHandle
 from .activations import durable as durable
+from .durable import Decision as Decision
+from .durable import DurableActor as DurableActor
+from .durable import Tell as Tell
+from .durable import applies as applies
+from .durable import decides as decides
 from .groups import EffectContext as EffectContext
 from .groups import Won as Won
 from .groups import effect as effect
@@ -44,6 +50,8 @@ __all__ = (
     "Context",
     "DeadLetter",
     "DeadLetters",
+    "Decision",
+    "DurableActor",
     "EffectContext",
     "Inbox",
     "LetterStream",
@@ -56,9 +64,12 @@ __all__ = (
     "Service",
     "SystemStatistics",
     "Takes",
+    "Tell",
     "Terminated",
     "Topics",
     "Won",
+    "applies",
+    "decides",
     "durable",
     "effect",
     "handles",

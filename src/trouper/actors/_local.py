@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from trio.lowlevel import (
@@ -102,7 +102,6 @@ class _Direct:
 DIRECT: Any = _Direct()
 
 
-@final
 class LocalRef(Mailbox, Ref[Any]):
     """Ref, mailbox and supervision record of an actor in this process."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
+    Any,
     TypeVar,
     TypeVarTuple,
     Unpack,
@@ -25,16 +26,19 @@ from ..mailbox import Dispatcher, DispatcherStatistics, Job, Overflow
 from ..supervision import Exit, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
+from ._messages import N
 from ._runtime import Runtime, check_capacity, check_seconds
 from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node
 from .activations import Activation, ActivationHandle, Durable
+from .durable import DurableActor, Home
 from .operations import Operation
 
 if TYPE_CHECKING:
     from ..store import Store
     from ._durable import DurableSide
+    from ._ref import Ref
     from ._registry import Registry
     from ._topics import Topics
     from .groups import EffectHost
@@ -70,6 +74,7 @@ class ActorSystem(Spawner):
         self._durable = durable
         self._services = [*services] if durable is None else [durable, *services]
         self._opened: list[Service] = []
+        self._home: Home | None = None  # of the durable actors, once there is one
 
     @property
     def name(self) -> str:
@@ -151,6 +156,27 @@ class ActorSystem(Spawner):
         """
         return await self._require_durable().operations.open(key, request)
 
+    async def actor(self, cls: type[DurableActor[Any, N]], key: str) -> Ref[N]:
+        """Return the durable actor under a key: found, or spawned and recovered from the journal.
+
+        It has recovered when this returns. One that left memory meanwhile keeps its ref, and wakes
+        when something is sent to it.
+
+        Args:
+            cls: Its class.
+            key: Its identity in this store, whatever the class; across restarts too.
+
+        Raises:
+            ActorMismatch: The key belongs to an actor of another class.
+            StartFailed: Its history cannot be read; the cause is attached. Others go on.
+            ValueRefused: A key that is none.
+            ShuttingDown: The system is closing.
+        """
+        home = self._home
+        if home is None:
+            home = self._home = Home(self._runtime, self._require_durable().store)
+        return await home.actor(cls, key)
+
     @property
     def host(self) -> EffectHost:
         """The effect host: groups without a durable function around them."""
@@ -213,6 +239,8 @@ class ActorSystem(Spawner):
             self._opened.clear()
             await self._runtime.stop_all("drain" if mode == "normal" else "stop", why)
         finally:
+            if self._home is not None:
+                self._home.close()
             done.set()
 
     async def shut_down(self, mode: CloseMode, why: Exit) -> None:

@@ -15,12 +15,14 @@ from ._activations import NondeterministicAwait as NondeterministicAwait
 from ._activations import OwnershipError as OwnershipError
 from ._activations import UnknownActivity as UnknownActivity
 from ._actors import ActorCrashed as ActorCrashed
+from ._actors import ActorMismatch as ActorMismatch
 from ._actors import ActorStopped as ActorStopped
 from ._actors import AskCycle as AskCycle
 from ._actors import AskUnknown as AskUnknown
 from ._actors import InboxClosed as InboxClosed
 from ._actors import LinkBroken as LinkBroken
 from ._actors import MailboxFull as MailboxFull
+from ._actors import MessageMismatch as MessageMismatch
 from ._actors import NameTaken as NameTaken
 from ._actors import NotHandled as NotHandled
 from ._actors import PipesFull as PipesFull
@@ -81,6 +83,7 @@ __all__ = (
     "ActivationError",
     "ActivationMismatch",
     "ActorCrashed",
+    "ActorMismatch",
     "ActorStopped",
     "AskCycle",
     "AskUnknown",
@@ -112,6 +115,7 @@ __all__ = (
     "LinkBroken",
     "MailboxFull",
     "MembershipDropped",
+    "MessageMismatch",
     "NameTaken",
     "NoExecutor",
     "NondeterministicAwait",

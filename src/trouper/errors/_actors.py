@@ -79,3 +79,11 @@ class WrongTask(TrouperError):
 
 class ScopeLeak(TrouperError):
     """A handler left a cancel scope or a nursery open behind it."""
+
+
+class ActorMismatch(TrouperError):
+    """The key belongs to a durable actor of another class."""
+
+
+class MessageMismatch(TrouperError):
+    """The idempotency id belongs to another message."""

@@ -1,0 +1,96 @@
+"""What a decision is: the records to keep, the reply, and the messages to send when they are kept.
+
+A decision is data. It is made by a pure function, and nothing of it happens before its records are
+in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from .._messages import N
+from .._ref import Ref
+
+if TYPE_CHECKING:
+    # default= is for the checkers only; at run time `__class_getitem__` fills it in
+    from typing_extensions import TypeVar
+
+    E_co = TypeVar("E_co", covariant=True)
+    R_co = TypeVar("R_co", covariant=True, default=None)
+else:
+    from typing import TypeVar
+
+    E_co = TypeVar("E_co", covariant=True)
+    R_co = TypeVar("R_co", covariant=True)
+
+
+class Tell(Generic[N]):
+    """A message that is told once the records beside it are durable.
+
+    It is told once, and at most once: a crash between the commit and the tell loses it. What must
+    arrive is sent again by whoever finds it in the state, under an idempotency id.
+    """
+
+    __slots__ = ("message", "to")
+
+    def __init__(self, to: Ref[N], message: N) -> None:
+        self.to = to
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"Tell({self.to!r}, {self.message!r})"
+
+
+class Decision(Generic[E_co, R_co]):
+    """What a `decides` function returns: ``Decision[Withdrawn, int]`` keeps one, replies the other.
+
+    ``Decision[Noted]`` replies None; ``Decision[Never, int]`` keeps nothing, it is a read.
+
+    Args:
+        records: What happened, in order. Each has an `applies` function and is a `record`.
+        reply: The answer of a `Request`.
+        tells: Messages for others, sent once the records are durable.
+    """
+
+    __slots__ = ("records", "reply", "tells")
+
+    @overload
+    def __init__(
+        self: Decision[E_co, None],
+        records: Iterable[E_co] = (),
+        *,
+        tells: Iterable[Tell[Any]] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, records: Iterable[E_co] = (), *, reply: R_co, tells: Iterable[Tell[Any]] = ()
+    ) -> None: ...
+    def __init__(
+        self,
+        records: Iterable[Any] = (),
+        *,
+        reply: Any = None,
+        tells: Iterable[Tell[Any]] = (),
+    ) -> None:
+        self.records: tuple[E_co, ...] = tuple(records)
+        self.reply: R_co = reply
+        self.tells: tuple[Tell[Any], ...] = tuple(tells)
+
+    def __repr__(self) -> str:
+        return f"Decision({list(self.records)!r}, reply={self.reply!r}, tells={self.tells!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Decision):
+            return NotImplemented
+        return (self.records, self.reply, self.tells) == (other.records, other.reply, other.tells)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, params):
+            """Take one parameter as well: the reply is None then."""
+            return super().__class_getitem__(
+                params if isinstance(params, tuple) else (params, None)
+            )

@@ -1,0 +1,257 @@
+"""The desk of one durable actor: takes its mail, hands units to the store, releases what is owed.
+
+A thin shell around `Units`. One call of `step` is one pass; no task waits for a commit: the verdict
+marks the unit and enlists the desk again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, final
+
+from outcome import Error, Outcome
+from trio.lowlevel import Task, reschedule
+
+from ...errors import (
+    ActorStopped,
+    MailboxFull,
+    NotHandled,
+    OutcomeUnknown,
+    Reject,
+    TrouperError,
+)
+from ...mailbox import DRAINING, RUNNING, Ask, Stepper, move_in, wait_in
+from ...supervision import Exit
+from .._accounting import crash, turn_failed
+from .._dead_letters import DeadLetter
+from .._handlers import Behaviour
+from ._decision import Tell
+from ._recovery import recover
+from ._rules import Limits, Rules
+from ._unit import Answer, Units
+
+if TYPE_CHECKING:
+    from ._ref import DurableRef
+
+log = logging.getLogger("trouper.actors")
+
+
+@final
+class Desk(Stepper):
+    """One life of a durable actor. To the life-cycle it is what an `Actor` instance is."""
+
+    __slots__ = (
+        "__behaviour__",
+        "_rules",
+        "_verdict",
+        "_waiters",
+        "is_timed",
+        "ref",
+        "since",
+        "units",
+    )
+
+    def __init__(self, ref: DurableRef, rules: Rules) -> None:
+        super().__init__(ref.dispatcher)
+        self.__behaviour__ = Behaviour(rules.table, True, True, False)
+        self.ref = ref
+        self.units: Units | None = None  # until it is recovered
+        self.since = 0.0  # idle since
+        self.is_timed = False  # its idle time is watched
+        self._rules = rules
+        self._verdict: Outcome[Any] | None = None  # of the unit in flight
+        self._waiters: list[Task] = []  # for the next landing
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def started(self, ctx: object) -> None:
+        """Recover, before the first message."""
+        ref, rules = self.ref, self._rules
+        actor = ref.home_class()
+        actor.key = ref.key
+        store = ref.home.store
+        start = await recover(store, rules, actor, ref.key)
+        self.units = Units(rules, actor, ref.key, start, store.seal)
+
+    async def stopping(self, ctx: object, why: Exit) -> None:
+        """See what was decided into the journal; a kill drops what was not handed over yet."""
+        units = self.units
+        if units is None:
+            return
+        try:
+            while True:
+                life = self.ref.need_life()
+                is_killed = "killed" in (why.kind, life.stopping.kind if life.stopping else "")
+                if is_killed:
+                    self._refuse(units.drop_open(), "killed")
+                self._launch(units)
+                if units.flight is None:
+                    return
+                await wait_in(self._waiters)
+        finally:  # the budget may be spent, and the disk may hang
+            self._unknown(units.lose(), None)
+            self.units = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of its class."""
+        return self._rules.limits
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has mail, or something under way, or is no desk to be left."""
+        ref, units = self.ref, self.units
+        return bool(
+            ref.state != RUNNING or ref.queue or ref.senders or units is None or not units.is_idle
+        )
+
+    # --- one pass ---------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Land what is durable, take mail, submit. Called by a worker, never by anybody else."""
+        ref, units = self.ref, self.units
+        try:
+            if units is not None:
+                if self._verdict is not None:
+                    self._land(units)
+                if ref.target is self:
+                    if ref.state <= DRAINING and ref.queue and not units.is_full:
+                        self._take(units)
+                    if ref.state <= DRAINING:
+                        if not ref.queue or units.is_full:
+                            self._launch(units)
+                        self._go_on(units)
+        except BaseException as bug:
+            ref.system.fail(bug)
+        if ref.state > DRAINING or not ref.queue:
+            ref.pass_over()
+
+    def _take(self, units: Units) -> None:
+        ref = self.ref
+        q, table, n = ref.queue, ref.table, self.dispatcher.turns
+        assert q is not None
+        if len(q) > ref.high_water:
+            ref.high_water = len(q)
+        left = n
+        while q and left and not units.is_full:
+            left -= 1
+            e = q.popleft()
+            if ref.senders:
+                move_in(ref)
+            asker: Ask | None = None
+            message = e
+            if e.__class__ is Ask:
+                if e.done:
+                    continue
+                asker, message = e, e.message
+            try:
+                answer = units.take(asker, message, table[message.__class__][2])
+            except BaseException as raised:
+                turn_failed(ref, e, raised)
+                break
+            if answer is not None:
+                self._release(answer, message)
+        ref.processed += n - left
+
+    def _go_on(self, units: Units) -> None:
+        """Stand on `ready` again if there is mail to take; else put the queue away."""
+        ref = self.ref
+        if ref.queue:
+            if not units.is_full:
+                self.dispatcher.enlist(self)
+        elif ref.state == RUNNING:
+            if ref.queue is not None:
+                self.dispatcher.spare.append(ref.queue)
+                ref.queue = None
+            if units.is_idle:
+                ref.home.idle(self)
+
+    # --- units ------------------------------------------------------------------------------------
+
+    def _launch(self, units: Units) -> None:
+        home = self.ref.home
+        unit = units.submit(home.owner)
+        if unit is None:
+            return
+        if units.snapshot_error is not None:
+            log.error(
+                "%s: its state cannot be kept in a snapshot, so recovery reads ever more records: "
+                "%s",
+                self.ref.path,
+                units.snapshot_error,
+            )
+        try:
+            home.store.submit(unit, self._completed)
+        except TrouperError as error:  # closed, or lost
+            self._verdict = Error(error)
+            self._land(units)
+
+    def _completed(self, verdict: Outcome[Any]) -> None:
+        # Runs in the loop's callback task: mark and enlist, nothing else.
+        self._verdict = verdict
+        if not self.dispatcher.closed:
+            self.dispatcher.enlist(self)
+
+    def _land(self, units: Units) -> None:
+        verdict, self._verdict = self._verdict, None
+        if units.flight is None:
+            return  # given up: this life ended before its verdict came
+        if isinstance(verdict, Error):
+            self._lost(units, verdict.error)
+        else:
+            for answer in units.land():
+                self._release(answer, None)
+        waiters, self._waiters = self._waiters, []
+        for task in waiters:
+            reschedule(task)
+
+    def _lost(self, units: Units, error: BaseException) -> None:
+        """Drop both units: memory is never ahead of the disk. The next life reads the journal."""
+        self._unknown(units.lose(), error)
+        self.units = None
+        crash(self.ref, error)
+
+    # --- what is owed -----------------------------------------------------------------------------
+
+    def _release(self, answer: Answer, message: Any) -> None:
+        asker, error = answer.asker, answer.error
+        if asker is not None:
+            if not (asker.settle(answer.value) if error is None else asker.fail(error)):
+                self.dispatcher.late += 1
+        elif error is not None:
+            if isinstance(error, Reject):
+                name = type(message).__qualname__
+                log.info("%s rejected %s: %s", self.ref.path, name, error)
+            else:
+                self.ref.not_taken(message, f"refused: {error}")
+        for tell in answer.tells:
+            self._tell(tell)
+
+    def _tell(self, tell: Tell[Any]) -> None:
+        try:
+            tell.to.tell(tell.message)
+        except (MailboxFull, NotHandled) as refused:
+            ref = self.ref
+            letter = DeadLetter(tell.message, tell.to.path, ref.path, f"not told: {refused}")
+            ref.system.dead_letters.add(letter)
+
+    def _refuse(self, answers: list[Answer], how: str) -> None:
+        path = self.ref.path
+        for answer in answers:
+            if answer.asker is not None:
+                text = f"{path} was {how} before this was handed to the journal: it did not happen"
+                answer.asker.fail(ActorStopped(text, target=path))
+
+    def _unknown(self, answers: list[Answer], cause: BaseException | None) -> None:
+        path = self.ref.path
+        for answer in answers:
+            if answer.asker is None:
+                continue
+            unknown = OutcomeUnknown(
+                f"{path} could not write what it decided"
+                f"{'' if cause is None else f' ({cause})'}; outcome unknown - read it again, or "
+                "send the message again under its idempotency id",
+                target=path,
+            )
+            unknown.__cause__ = cause
+            answer.asker.fail(unknown)

@@ -1,0 +1,329 @@
+"""One unit in flight, one open: what a durable actor decided and has not seen committed yet.
+
+Pure: no trio, no store. Messages go in, units come out; a verdict makes a unit's state the visible
+one and hands back what is owed to whom. Nothing is handed back before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+from ..._ids import Incarnation
+from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
+from ...store import HISTORY, HeadRow, Sealed, Tx, head_key, record_key
+from ._decision import Decision, Tell
+from ._replies import Known, Replies, mark_of
+from ._rows import (
+    ReplyRow,
+    SnapshotRow,
+    decode_kept,
+    encode_error,
+    encode_value,
+    reply_key,
+    snapshot_key,
+)
+from ._rules import Rules
+
+UNIT_RECORDS: Final = 1024
+"""Rows of a unit, or answers that wait for it, from which on it takes no more messages."""
+
+Seal: TypeAlias = Callable[[bytes, object], Sealed]
+Decide: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+@final
+class Answer:
+    """What is owed once a unit is durable: an answer to who asked, and messages to others."""
+
+    __slots__ = ("asker", "error", "tells", "value")
+
+    def __init__(
+        self, asker: Any, value: Any, error: TrouperError | None, tells: Sequence[Tell[Any]] = ()
+    ) -> None:
+        self.asker = asker
+        self.value = value
+        self.error = error
+        self.tells = tells
+
+
+@final
+class Unit:
+    """The rows of many messages that commit together, and the state after them."""
+
+    __slots__ = ("answers", "expected", "forgotten", "key", "messages", "replies", "rows", "state")
+
+    def __init__(self, key: str, state: Any) -> None:
+        self.key = key
+        self.state = state
+        self.expected = 0  # the fence: how many units the history has before this one
+        self.rows: list[Sealed] = []
+        self.forgotten: list[bytes] = []
+        self.answers: list[Answer] = []
+        self.replies: list[Known] = []
+        self.messages = 0
+
+    def __call__(self, tx: Tx) -> None:
+        """Write it; the unit that the store runs.
+
+        Raises:
+            FenceMoved: Another owner of this key has committed. Nothing is written.
+        """
+        head = tx.get(HISTORY, head_key(self.key), HeadRow)
+        have = 0 if head is None else head.units
+        if have != self.expected:
+            raise FenceMoved(
+                f"the history of {self.key!r} has {have} units where its owner knows of "
+                f"{self.expected}: another system on this store wrote to it. Nothing of this unit "
+                "was written",
+                key=self.key,
+            )
+        for row in self.rows:
+            tx.put(HISTORY, row.key, row)
+        for key in self.forgotten:
+            tx.delete(HISTORY, key)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more messages."""
+        return len(self.rows) >= UNIT_RECORDS or len(self.answers) >= UNIT_RECORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a history says at one moment: where an owner begins."""
+
+    state: Any
+    units: int = 0
+    records: int = 0
+    snapshot: int = 0
+    replied: int = 0
+    replies: tuple[tuple[int, ReplyRow], ...] = ()
+
+
+class Units:
+    """Everything that one life of a durable actor holds in memory.
+
+    ``committed`` is what is visible; ``state`` what a decision sees: that, and the decisions before
+    it that are on their way.
+    """
+
+    __slots__ = (
+        "_prefix",
+        "_replies",
+        "_rules",
+        "_seal",
+        "_since",
+        "_size",
+        "_snapshot",
+        "_units",
+        "actor",
+        "committed",
+        "flight",
+        "key",
+        "open",
+        "records",
+        "snapshot_error",
+        "state",
+    )
+
+    def __init__(self, rules: Rules, actor: Any, key: str, start: Recovered, seal: Seal) -> None:
+        self.actor = actor
+        self.key = key
+        self.committed = self.state = start.state
+        self.records = start.records  # number of the last one, those under way included
+        self.flight: Unit | None = None
+        self.open: Unit | None = None
+        self.snapshot_error: TrouperError | None = None  # why the last snapshot was left out
+        self._rules = rules
+        self._seal = seal
+        self._units = start.units
+        self._snapshot = start.snapshot
+        self._since = start.snapshot  # counted from here until the next snapshot
+        self._size = 0  # bytes of records since then, in this life
+        self._replies = Replies(rules.limits.keep_replies, start.replied, start.replies)
+        self._prefix = record_key(key, 0)[:-8]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether messages have to wait until the unit in flight has landed."""
+        return self.open is not None and self.open.is_full
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self.flight is None and self.open is None
+
+    # --- messages in ------------------------------------------------------------------------------
+
+    def take(self, asker: Any, message: Any, decide: Decide) -> Answer | None:
+        """Decide on one message; return what is owed for it now, None if that has to wait.
+
+        All of a message is in the open unit, or nothing. A value that the journal refuses is an
+        answer to its message.
+
+        Raises:
+            Exception: What the rules raised, other than `Reject`: a bug in them.
+        """
+        ident = getattr(message, "idempotency_id", None)
+        if ident is not None and self._rules.limits.keep_replies:
+            return self._take_once(asker, message, decide, ident)
+        decision = self._decide(message, decide)
+        if isinstance(decision, Reject):
+            return self._owe(Answer(asker, None, decision))
+        records = decision.records
+        if not records:
+            return self._owe(Answer(asker, decision.reply, None, decision.tells))
+        try:
+            rows = self._sealed(records)
+        except (ValueRefused, TooLarge) as refused:
+            return self._owe(Answer(asker, None, refused))
+        unit = self._extend(records, rows)
+        if asker is not None or decision.tells:
+            unit.answers.append(Answer(asker, decision.reply, None, decision.tells))
+        return None
+
+    def _take_once(self, asker: Any, message: Any, decide: Decide, ident: Any) -> Answer | None:
+        """Decide on a message that may have come before, or answer what was answered then."""
+        try:
+            mark = mark_of(ident, message)
+            known = self._replies.find(ident, mark)
+        except TrouperError as refused:
+            return self._owe(Answer(asker, None, refused))
+        if known is not None:
+            answer = Answer(asker, *decode_kept(known.reply))
+            if known.unit is None:
+                return answer
+            known.unit.answers.append(answer)
+            return None
+        decision = self._decide(message, decide)
+        is_refusal = isinstance(decision, Reject)
+        records: Sequence[Any] = () if is_refusal else decision.records
+        number = self._replies.last + 1
+        try:
+            reply = encode_error(decision) if is_refusal else encode_value(decision.reply)
+            row = self._seal(reply_key(self.key, number), ReplyRow(ident, mark, reply))
+            rows = self._sealed(records)
+        except (ValueRefused, TooLarge) as refused:
+            return self._owe(Answer(asker, None, refused))
+        unit = self._extend(records, [*rows, row])
+        for gone in self._replies.add(ident, mark, reply, unit):
+            unit.forgotten.append(reply_key(self.key, gone))
+        error = decision if is_refusal else None
+        value, tells = (None, ()) if is_refusal else (decision.reply, decision.tells)
+        unit.answers.append(Answer(asker, value, error, tells))
+        return None
+
+    def _decide(self, message: Any, decide: Decide) -> Any:
+        try:
+            decision = decide(self.actor, self.state, message)
+        except Reject as reject:
+            return reject
+        if decision.__class__ is Decision or isinstance(decision, Decision | Reject):
+            return decision
+        raise TypeError(
+            f"{decide.__qualname__} returned {decision!r:.80}; it must return a Decision or a "
+            "Reject"
+        )
+
+    def _sealed(self, records: Sequence[Any]) -> list[Sealed]:
+        if len(records) > UNIT_RECORDS:
+            raise TooLarge(
+                f"one decision of {len(records)} records is larger than the {UNIT_RECORDS} that a "
+                "unit holds; let several messages decide on it",
+                size=len(records),
+                limit=UNIT_RECORDS,
+            )
+        seal, prefix = self._seal, self._prefix
+        return [
+            seal(prefix + number.to_bytes(8, "big"), record)
+            for number, record in enumerate(records, self.records + 1)
+        ]
+
+    def _extend(self, records: Sequence[Any], rows: Iterable[Sealed]) -> Unit:
+        """Add the rows of one message to the open unit; the rules apply its records first."""
+        state, apply, actor = self.state, self._rules.apply, self.actor
+        for record in records:
+            state = apply(actor, state, record)
+        unit = self.open
+        if unit is None:
+            unit = self.open = Unit(self.key, state)
+        unit.rows += rows
+        unit.messages += 1
+        unit.state = self.state = state
+        self.records += len(records)
+        return unit
+
+    def _owe(self, answer: Answer) -> Answer | None:
+        """Hold an answer back while what it was decided on is not committed."""
+        last = self.open or self.flight
+        if last is None or (answer.asker is None and not answer.tells):
+            return answer
+        last.answers.append(answer)
+        return None
+
+    # --- units out --------------------------------------------------------------------------------
+
+    def submit(self, owner: Incarnation) -> Unit | None:
+        """Return the unit to write now, if there is one and none is in flight."""
+        unit = self.open
+        if unit is None or self.flight is not None:
+            return None
+        self._size += sum(map(len, unit.rows))
+        self._take_snapshot(unit)
+        head = HeadRow(
+            self.key,
+            self._rules.name,
+            self._units + 1,
+            self.records,
+            self._snapshot,
+            self._replies.last,
+            owner.epoch,
+            owner.number,
+        )
+        unit.rows.append(self._seal(head_key(self.key), head))
+        unit.expected = self._units
+        self._units += 1
+        self.flight, self.open = unit, None
+        return unit
+
+    def _take_snapshot(self, unit: Unit) -> None:
+        limits = self._rules.limits
+        by_count = limits.snapshot_every is not None and (
+            self.records - self._since >= limits.snapshot_every
+        )
+        by_size = limits.snapshot_bytes is not None and self._size >= limits.snapshot_bytes
+        if not (by_count or by_size):
+            return
+        self._since, self._size = self.records, 0
+        try:
+            row = SnapshotRow(self.key, self.records, encode_value(unit.state))
+            unit.rows.append(self._seal(snapshot_key(self.key), row))
+        except (ValueRefused, TooLarge) as error:
+            self.snapshot_error = error  # the history is complete without it
+        else:
+            self._snapshot, self.snapshot_error = self.records, None
+
+    def land(self) -> list[Answer]:
+        """Make the unit in flight visible: it is durable. Return what is owed now."""
+        unit, self.flight = self.flight, None
+        assert unit is not None
+        self.committed = unit.state
+        for known in unit.replies:
+            known.unit = None
+        return unit.answers
+
+    def drop_open(self) -> list[Answer]:
+        """Drop the open unit, which was never submitted; return the answers that will not come."""
+        unit, self.open = self.open, None
+        return [] if unit is None else unit.answers
+
+    def lose(self) -> list[Answer]:
+        """Drop both units: nobody knows of the one in flight. Return the answers of both.
+
+        What is left may not go on: a new life begins from what the journal holds.
+        """
+        unit, self.flight = self.flight, None
+        lost = [] if unit is None else unit.answers
+        return [*lost, *self.drop_open()]
