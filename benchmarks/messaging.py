@@ -12,25 +12,20 @@ and against memory channels.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import shutil
 import statistics
 import sys
-import time
-from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Final
 
-from _kit.plot import draw
-from _kit.process import HERE, System, SystemFailed, python
-from _kit.report import Result, now, show, versions
-from _kit.rows import Against, Comparison, Growth, Row, compare
-from _kit.sample import STATM, Measure, Sample
+from _kit.command import command
+from _kit.process import System, python
+from _kit.report import Result, now, versions
+from _kit.rounds import OURS, Samples, lighter, measure_round, present, results_of
+from _kit.rows import Against, Comparison, Growth, Row
+from _kit.sample import STATM
 
-OURS: Final = "trouper"
 PYKKA, CHANNEL, EVENT = "pykka", "memory channel + task", "channel, Event reply"
 ASYNCIO, TASK, ERLANG = "asyncio.Queue + task", "task + deque", "Erlang, 1 scheduler"
 
@@ -134,8 +129,6 @@ NOTES: Final = {
     "each, so that every message pays for a whole pass, as a ring hop does",
 }
 
-Samples = dict[tuple[str, str], list[Sample]]
-
 
 def absent() -> dict[str, str]:
     """Return the peers that this machine does not have, and how to get them."""
@@ -147,25 +140,6 @@ def absent() -> dict[str, str]:
     return found
 
 
-def present(rows: Iterable[Row], missing: Iterable[str]) -> list[Row]:
-    """Return the rows without the peers that are not there."""
-    gone = set(missing)
-    return [replace(r, peers=tuple(p for p in r.peers if p.system not in gone)) for r in rows]
-
-
-def measure_round(rows: list[Row], samples: Samples) -> None:
-    """Measure every row once for every system, interleaved."""
-    names = {OURS, *(peer.system for row in rows for peer in row.peers)}
-    with ExitStack() as stack:
-        systems = {
-            name: stack.enter_context(System(name, COMMANDS[name])) for name in sorted(names)
-        }
-        for row in rows:
-            for name, ops in [(OURS, row.ops), *((p.system, p.ops) for p in row.peers)]:
-                sample = systems[name].measure(row.bench, ops, row.actors)
-                samples.setdefault((row.title, name), []).append(sample)
-
-
 def weigh(rows: list[Row], actors: int, samples: Samples) -> None:
     """Measure memory, each time in a process of its own: none that was used has clean pages."""
     for row in rows:
@@ -173,21 +147,6 @@ def weigh(rows: list[Row], actors: int, samples: Samples) -> None:
             with System(name, COMMANDS[name]) as system:
                 sample = system.measure(row.bench, told, actors)
             samples.setdefault((f"{row.title}, {actors:,}", name), []).append(sample)
-
-
-def results_of(rows: Iterable[Row], samples: Samples, fixed: Measure | None) -> list[Comparison]:
-    """Compare what was sampled."""
-    return [
-        compare(
-            row.title,
-            peer,
-            fixed or ("wall" if peer.system in ON_THE_WALL else "cpu"),
-            samples[row.title, OURS],
-            samples[row.title, peer.system],
-        )
-        for row in rows
-        for peer in row.peers
-    ]
 
 
 def grow(rounds: int, divide: int) -> list[Growth]:
@@ -221,18 +180,11 @@ def run(quick: bool) -> Result:
     """
     missing = absent()
     divide = 50 if quick else 1
-    rows = [
-        replace(
-            row,
-            ops=max(row.ops // divide, 50),
-            peers=tuple(replace(p, ops=max(p.ops // divide, 50)) for p in row.peers),
-        )
-        for row in present(ROWS, missing)
-    ]
+    rows = lighter(present(ROWS, missing), divide, 50)
     samples: Samples = {}
     for _ in range(1 if quick else 9):
-        measure_round(rows, samples)
-    comparisons = results_of(rows, samples, None)
+        measure_round(rows, COMMANDS, samples)
+    comparisons = results_of(rows, samples, dict.fromkeys(ON_THE_WALL, "wall"), "cpu")
     growths = grow(1 if quick else 3, divide)
 
     if STATM.exists():
@@ -271,7 +223,7 @@ def measure_memory(scales: dict[int, int], samples: Samples, quick: bool) -> lis
             weigh(rows, actors, samples)
         if quick or actors > 1_000:
             sized = [replace(row, title=f"{row.title}, {actors:,}") for row in rows]
-            comparisons += results_of(sized, samples, "bytes")
+            comparisons += results_of(sized, samples, {}, "bytes")
     return comparisons
 
 
@@ -284,31 +236,5 @@ def _memory_growth(samples: Samples, sizes: tuple[int, ...]) -> Growth:
     return Growth("idle memory, by actors", "B", sizes, tuple(costs))
 
 
-def main() -> int:
-    """Run, show, write the results, and judge the gates."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a smoke run; judges nothing")
-    parser.add_argument("--results", type=Path, default=HERE / "results", metavar="DIR")
-    parser.add_argument("--from", type=Path, dest="source", metavar="JSON", help="show it again")
-    args = parser.parse_args()
-    started = time.monotonic()
-    try:
-        result = run(args.quick) if args.source is None else Result.load(args.source)
-    except SystemFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    show(result)
-    if args.source is None:
-        args.results.mkdir(parents=True, exist_ok=True)
-        result.save(args.results / "messaging.json")
-        draw(result, args.results / "messaging.svg")
-        print(f"{time.monotonic() - started:.0f} s; written to {args.results}")
-    if result.quick:
-        return 0
-    for miss in result.misses():
-        print(f"MISSED: {miss}", file=sys.stderr)
-    return 1 if result.misses() else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("messaging", __doc__.partition("\n")[0], run))
