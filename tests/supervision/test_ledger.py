@@ -440,8 +440,8 @@ def test_entries_are_flat_rows_of_plain_values() -> None:
 
 
 BAD: list[Entry] = [
-    Reserved.of("p", 0, "again", SMALL),
-    Reserved.of("q", 5, "stranger", Grant(fuel=0, calls=0, io_bytes=0, memory=0)),
+    Reserved.of("p", 0, "again", Grant(fuel=0, calls=0, io_bytes=0, memory=0, live_descendants=0)),
+    Reserved.of("q", 5, "alien", Grant(fuel=0, calls=0, io_bytes=0, memory=0, live_descendants=0)),
     Reserved.of("p", 5, "huge", Grant()),
     Accepted(0),
     Accepted(7),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import trio
@@ -222,3 +223,78 @@ async def test_no_task_outlives_the_block() -> None:
         for _ in range(10):
             supervisor.start(trio.sleep_forever)
     assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+class Counting(dict[str, Any]):
+    """Children that count how often somebody looks through all of them."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        return super().values()
+
+    def __iter__(self) -> Any:
+        self.looks += 1
+        return super().__iter__()
+
+    def __reversed__(self) -> Any:
+        self.looks += 1
+        return super().__reversed__()
+
+
+@pytest.mark.parametrize("n", [5, 50])
+@pytest.mark.proves("Shutdown: reverse start order")
+async def test_the_work_of_a_shutdown_grows_with_the_children_only(n: int) -> None:
+    bench = Bench()
+    children = Counting()
+    async with Supervisor() as supervisor:
+        supervisor._children = children
+        for number in range(n):
+            supervisor.start(bench.child, str(number))
+        await wait_all_tasks_blocked()
+    assert bench.log[n:] == [f"{number} down" for number in reversed(range(n))]
+    assert children.looks == 1
+
+
+async def test_late_children_are_passed_over_once_and_waited_for_at_the_end(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    async with Supervisor() as supervisor:
+        for name, cleanup in (("a", 0.0), ("b", 9.0), ("c", 9.5)):
+            supervisor.start(bench.child, name, cleanup, name=name, shutdown=1.0)
+            await wait_all_tasks_blocked()
+        start = trio.current_time()
+    assert bench.log[3:] == ["a down", "c down", "b down"]
+    assert trio.current_time() - start == 10
+    assert len(caplog.records) == 2  # each is reported as late once
+
+
+@pytest.mark.parametrize("n", [5, 50])
+async def test_significant_children_are_counted_not_looked_for(n: int) -> None:
+    children = Counting()
+    gates = [trio.Event() for _ in range(n)]
+    async with Supervisor(strategy=one_for_one(auto_shutdown="all")) as supervisor:
+        supervisor._children = children
+        for gate in gates:
+            supervisor.start(gate.wait, restart="never", significant=True)
+        for gate in gates[:-1]:
+            gate.set()
+        await wait_all_tasks_blocked()
+        assert len(children) == 1
+        gates[-1].set()
+        await trio.sleep_forever()  # ended by the last of them
+    assert children.looks == 1
+
+
+async def test_names_that_are_made_up_are_free() -> None:
+    gate = trio.Event()
+    async with Supervisor() as supervisor:
+        first = supervisor.start(gate.wait, restart="never")
+        supervisor.start(trio.sleep_forever, name="sleep_forever#2")
+        gate.set()
+        await wait_all_tasks_blocked()
+        names = [supervisor.start(trio.sleep_forever) for _ in range(3)]
+        assert first == "wait#1"
+        assert names == ["sleep_forever#3", "sleep_forever#4", "sleep_forever#5"]

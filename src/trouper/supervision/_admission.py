@@ -58,7 +58,7 @@ def admit(ledger: Ledger, waiting: Sequence[tuple[str, Budget]]) -> Admission:
 
 def _may_wait(ledger: Ledger, asked: Budget, error: BudgetExhausted) -> bool:
     """Tell whether a child that does not fit now would, once its siblings have retired."""
-    if error.field not in COMES_BACK or not ledger.live:
+    if error.field not in COMES_BACK:
         return False
     alone = replace(ledger, live=NOBODY, accepted=frozenset())
     try:

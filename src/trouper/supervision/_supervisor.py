@@ -65,6 +65,8 @@ class Supervisor:
         self.strategy = strategy or one_for_one()
         self._random = random.Random(seed)
         self._children: dict[str, Child] = {}  # in start order, whatever was restarted since
+        self._serial = 0  # numbers the unnamed children
+        self._significant = 0  # of the living children
         self._history = History()  # of all children, when they restart together
         self._reports: dict[Child, BaseException | None] = {}  # ended, and to restart together
         self._mending: trio.CancelScope | None = None  # while a task works on the reports
@@ -114,13 +116,16 @@ class Supervisor:
         if self._nursery is None or self._closing:
             raise ShuttingDown(f"supervisor {self.name!r} is not open: nothing starts")
         if name is None:
-            name = f"{getattr(fn, '__name__', 'child')}#{len(self._children) + 1}"
+            while name is None or name in self._children:
+                self._serial += 1
+                name = f"{getattr(fn, '__name__', 'child')}#{self._serial}"
         if name in self._children:
             raise NameTaken(f"{self.name}/{name} is running already; choose another name=")
         child = Child(ChildSpec(name, fn, args, restart, shutdown, significant))
         if significant:
             check_significant(self.strategy, restart)
         self._children[name] = child
+        self._significant += significant
         self._nursery.start_soon(self._live, child, name=f"{self.name}/{name}")
         return name
 
@@ -156,9 +161,9 @@ class Supervisor:
         is_own_end = child.stopping is None and child.exit == Exit("finished")
         del self._children[child.spec.name]
         child.end()
-        if child.spec.significant and is_own_end:
-            left = sum(other.spec.significant for other in self._children.values())
-            if ends_parent(self.strategy.auto_shutdown, left):
+        if child.spec.significant:
+            self._significant -= 1
+            if is_own_end and ends_parent(self.strategy.auto_shutdown, self._significant):
                 self._closing = True
                 self._body.cancel()
 
@@ -245,10 +250,13 @@ class Supervisor:
     async def _mend(self, scope: trio.CancelScope) -> None:
         with scope:
             while self._reports:
-                child = next(iter(self._reports))
-                error = self._reports.pop(child)
-                if not child.is_ending:
-                    await self._restart_with(child, error)
+                # a list: the first of a dict whose beginning was deleted lies behind all the gaps
+                for child in list(self._reports):
+                    if child not in self._reports:
+                        continue  # restarted with a sibling meanwhile
+                    error = self._reports.pop(child)
+                    if not child.is_ending:
+                        await self._restart_with(child, error)
         self._mending = None
 
     async def _restart_with(self, child: Child, error: BaseException | None) -> None:
@@ -315,15 +323,21 @@ class Supervisor:
         self._closing = True
         if self._mending is not None:
             self._mending.cancel()
-        while self._children:
-            child = next(reversed(self._children.values()))
+        # Nothing is added any more, so one list serves: the last of a dict whose end was deleted is
+        # found only past all the gaps, each time.
+        left = list(self._children.values())
+        late: list[Child] = []
+        while left or late:
             try:
-                await self._stop(child, why)
-                if not child.ended.is_set():
-                    # Reported and passed over: the siblings get their turn, the block still waits.
-                    for other in reversed(list(self._children.values())):
-                        await self._stop(other, why)
-                    await child.ended.wait()
+                while left:
+                    if not left[-1].ended.is_set():
+                        await self._stop(left[-1], why)
+                    child = left.pop()
+                    if not child.ended.is_set():
+                        late.append(child)  # reported; its siblings get their turn
+                while late:
+                    await late[-1].ended.wait()  # but the block waits
+                    late.pop()
             except KeyboardInterrupt as exc:  # the second one: cut everything that still runs
                 self._failure = self._failure or exc
                 for other in self._children.values():
