@@ -72,10 +72,11 @@ def test_errors_of_reads_are_damage_and_those_of_commits_leave_the_outcome_unkno
         env.is_blank,
         lambda: env.peek("log", b"k"),
         lambda: env.read("log", b"k"),
-        lambda: env.scan("log", b"k"),
+        lambda: env.scan("log", b"k", b"", None),
         lambda: env.open_tables(("log",)),
         lambda: txn.read("log", b"k"),
-        lambda: txn.items("log", b"k"),
+        lambda: txn.items("log", b"k", b"", None),
+        lambda: txn.keys("log", b"k", None),
         lambda: txn.last_key("log"),
     )
     for read in reads:

@@ -165,6 +165,8 @@ class LmdbStore(BaseStore):
         prefix: bytes,
         kind: type[T],
         *,
+        after: bytes = b"",
+        limit: int | None = None,
         damaged: Callable[[CorruptRecord], None] | None = None,
     ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
@@ -172,7 +174,7 @@ class LmdbStore(BaseStore):
         if env is None:
             raise self._closed()
         check_table(table)
-        return from_frames(table, env.scan(table, prefix), kind, damaged)
+        return from_frames(table, env.scan(table, prefix, after, limit), kind, damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""

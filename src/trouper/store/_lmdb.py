@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from threading import Condition, Lock
 from typing import Any, Final, cast, final
@@ -173,11 +174,13 @@ class Env:
         except lmdb.Error as error:
             raise as_damaged(self.name, error) from error
 
-    def scan(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return committed keys and frames under a prefix, in key order."""
+    def scan(
+        self, table: str, prefix: bytes, after: bytes, limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return committed keys and frames, as `View.items`."""
         try:
             with self._gate, self._live().begin() as txn:
-                return _items(txn, self._dbs[table], prefix)
+                return _items(txn, self._dbs[table], prefix, after, limit)
         except lmdb.Error as error:
             raise as_damaged(self.name, error) from error
 
@@ -284,10 +287,19 @@ class WriteTxn:
         except lmdb.Error as error:
             raise as_damaged(self._name, error) from error
 
-    def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    def items(
+        self, table: str, prefix: bytes, after: bytes, limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
         """See `View.items`."""
         try:
-            return _items(self.raw, self._dbs[table], prefix)
+            return _items(self.raw, self._dbs[table], prefix, after, limit)
+        except lmdb.Error as error:
+            raise as_damaged(self._name, error) from error
+
+    def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
+        """See `View.keys`."""
+        try:
+            return _keys(self.raw, self._dbs[table], prefix, limit)
         except lmdb.Error as error:
             raise as_damaged(self._name, error) from error
 
@@ -341,13 +353,28 @@ class WriteTxn:
         return at_commit(self._name, error)
 
 
-def _items(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes) -> list[tuple[bytes, bytes]]:
+def _items(
+    txn: lmdb.Transaction[bytes], db: Any, prefix: bytes, after: bytes, limit: int | None
+) -> list[tuple[bytes, bytes]]:
     found: list[tuple[bytes, bytes]] = []
     with txn.cursor(db=db) as cursor:
-        if cursor.set_range(prefix):
+        # No key lies between one and itself with a zero byte behind it.
+        if cursor.set_range(max(prefix, after + b"\0") if after else prefix):
             rows = cast("Iterable[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
-            for row in rows:
+            for row in islice(rows, limit):
                 if not row[0].startswith(prefix):
                     break
                 found.append(row)
+    return found
+
+
+def _keys(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes, limit: int | None) -> list[bytes]:
+    found: list[bytes] = []
+    with txn.cursor(db=db) as cursor:
+        if cursor.set_range(prefix):
+            keys = cast("Iterable[bytes]", cursor.iternext(keys=True, values=False))
+            for key in islice(keys, limit):
+                if not key.startswith(prefix):
+                    break
+                found.append(key)
     return found

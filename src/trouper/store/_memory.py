@@ -7,7 +7,7 @@ the next one. Crash points let a test end the world between any two steps of a c
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -51,14 +51,17 @@ class _Table:
             del self.keys[bisect_left(self.keys, key)]
         return before
 
-    def items(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the rows under a prefix, in key order."""
-        found: list[tuple[bytes, bytes]] = []
-        for index in range(bisect_left(self.keys, prefix), len(self.keys)):
-            key = self.keys[index]
-            if not key.startswith(prefix):
+    def under(self, prefix: bytes, after: bytes, limit: int | None) -> list[bytes]:
+        """Return the keys under a prefix and behind another key, in order, up to a limit."""
+        first = bisect_left(self.keys, prefix)
+        if after >= prefix:
+            first = bisect_right(self.keys, after)
+        last = len(self.keys) if limit is None else min(first + limit, len(self.keys))
+        found: list[bytes] = []
+        for index in range(first, last):
+            if not self.keys[index].startswith(prefix):
                 break
-            found.append((key, self.rows[key]))
+            found.append(self.keys[index])
         return found
 
 
@@ -73,8 +76,14 @@ class _State:
     def read(self, table: str, key: bytes) -> bytes | None:
         return self.tables[table].rows.get(key)
 
-    def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        return self.tables[table].items(prefix)
+    def items(
+        self, table: str, prefix: bytes, after: bytes = b"", limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        held = self.tables[table]
+        return [(key, held.rows[key]) for key in held.under(prefix, after, limit)]
+
+    def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
+        return self.tables[table].under(prefix, b"", limit)
 
     def apply(self, writes: Writes, undo: _Undo) -> None:
         for table, rows in writes.items():
@@ -172,13 +181,15 @@ class MemoryStore(BaseStore):
         prefix: bytes,
         kind: type[T],
         *,
+        after: bytes = b"",
+        limit: int | None = None,
         damaged: Callable[[CorruptRecord], None] | None = None,
     ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
         if self._token is None:
             raise self._closed()
         check_table(table)
-        return from_frames(table, self._state.items(table, prefix), kind, damaged)
+        return from_frames(table, self._state.items(table, prefix, after, limit), kind, damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""

@@ -27,8 +27,14 @@ class View(Protocol):
         """Return the frame under `key`, or None."""
         ...
 
-    def items(self, table: str, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Return keys and frames under `prefix`, in key order."""
+    def items(
+        self, table: str, prefix: bytes, after: bytes, limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        """Return keys and frames under `prefix`, behind `after`, in key order, up to `limit`."""
+        ...
+
+    def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
+        """Return the keys under `prefix`, in order, up to `limit`."""
         ...
 
 
@@ -73,16 +79,40 @@ class OverlayTx:
         frame = own[key] if key in own else self._view.read(table, key)
         return None if frame is None else from_frame(table, key, frame, kind)
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        after: bytes = b"",
+        limit: int | None = None,
+    ) -> list[tuple[bytes, T]]:
         """See `Tx.scan`."""
-        own = self._writes[table]
-        rows = self._view.items(table, prefix)
-        touched = {key: frame for key, frame in own.items() if key.startswith(prefix)}
+        touched = self._touched(table, prefix, after)
+        # Each row of ours can hide one below, so that many more are asked for.
+        below = None if limit is None else limit + len(touched)
+        rows = self._view.items(table, prefix, after, below)
         if touched:
             merged: dict[bytes, bytes | None] = dict(rows)
             merged.update(touched)
             rows = [(key, frame) for key, frame in sorted(merged.items()) if frame is not None]
-        return [(key, from_frame(table, key, frame, kind)) for key, frame in rows]
+        return [(key, from_frame(table, key, frame, kind)) for key, frame in rows[:limit]]
+
+    def keys(self, table: str, prefix: bytes, *, limit: int | None = None) -> list[bytes]:
+        """See `Tx.keys`."""
+        touched = self._touched(table, prefix, b"")
+        below = None if limit is None else limit + len(touched)
+        found = self._view.keys(table, prefix, below)
+        if touched:
+            kept = [key for key in found if key not in touched]
+            written = [key for key, frame in touched.items() if frame is not None]
+            found = sorted([*kept, *written])
+        return found[:limit]
+
+    def _touched(self, table: str, prefix: bytes, after: bytes) -> dict[bytes, bytes | None]:
+        own = self._writes[table]
+        return {k: frame for k, frame in own.items() if k.startswith(prefix) and k > after}
 
     def put(self, table: str, key: bytes, value: object) -> None:
         """See `Tx.put`."""

@@ -32,8 +32,28 @@ class Tx(Protocol):
         """
         ...
 
-    def scan(self, table: str, prefix: bytes, kind: type[T]) -> list[tuple[bytes, T]]:
-        """Return the rows whose keys start with `prefix`, in key order. Raises as `get`."""
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[T],
+        *,
+        after: bytes = b"",
+        limit: int | None = None,
+    ) -> list[tuple[bytes, T]]:
+        """Return the rows whose keys start with `prefix`, in key order. Raises as `get`.
+
+        Args:
+            table: The table.
+            prefix: What the keys start with.
+            kind: The record type of the rows.
+            after: Only keys behind this one.
+            limit: At most so many rows.
+        """
+        ...
+
+    def keys(self, table: str, prefix: bytes, *, limit: int | None = None) -> list[bytes]:
+        """Return the keys under `prefix`, in order; no row is read, so a damaged one is no harm."""
         ...
 
     def put(self, table: str, key: bytes, value: object) -> None:
@@ -126,12 +146,15 @@ class Store(Protocol):
         prefix: bytes,
         kind: type[T],
         *,
+        after: bytes = b"",
+        limit: int | None = None,
         damaged: Callable[[CorruptRecord], None] | None = None,
     ) -> list[tuple[bytes, T]]:
         """Return committed rows in key order; inline, and the loop waits for all of them.
 
-        With ``damaged`` a corrupt row is handed to it and left out, where without it the scan
-        raises: for readers to whom each row is a matter of its own.
+        ``after`` and ``limit`` as for `Tx.scan`. With ``damaged`` a corrupt row is handed to it and
+        left out, where without it the scan raises: for readers to whom each row is a matter of its
+        own.
         """
         ...
 

@@ -210,10 +210,12 @@ class HoldableStore(BaseStore):
         prefix: bytes,
         kind: type[T],
         *,
+        after: bytes = b"",
+        limit: int | None = None,
         damaged: Callable[[CorruptRecord], None] | None = None,
     ) -> list[tuple[bytes, T]]:
         """See `Store.scan`."""
-        return self._inner.scan(table, prefix, kind, damaged=damaged)
+        return self._inner.scan(table, prefix, kind, after=after, limit=limit, damaged=damaged)
 
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""

@@ -56,9 +56,22 @@ class Model:
         """As `Tx.get`."""
         return self.tables[table].get(key)
 
-    def scan(self, table: str, prefix: bytes, kind: type[Any]) -> list[tuple[bytes, Any]]:
+    def scan(
+        self,
+        table: str,
+        prefix: bytes,
+        kind: type[Any],
+        *,
+        after: bytes = b"",
+        limit: int | None = None,
+    ) -> list[tuple[bytes, Any]]:
         """As `Tx.scan`."""
-        return sorted((k, v) for k, v in self.tables[table].items() if k.startswith(prefix))
+        rows = self.tables[table].items()
+        return sorted((k, v) for k, v in rows if k.startswith(prefix) and k > after)[:limit]
+
+    def keys(self, table: str, prefix: bytes, *, limit: int | None = None) -> list[bytes]:
+        """As `Tx.keys`."""
+        return sorted(k for k in self.tables[table] if k.startswith(prefix))[:limit]
 
     def put(self, table: str, key: bytes, value: Any) -> None:
         """As `Tx.put`."""
@@ -91,6 +104,9 @@ def unit_of(ops: list[Op]) -> Callable[[Tx], list[Any]]:
                 seen.append(tx.get(op.table, op.key, Row))
             elif op.verb == "scan":
                 seen.append(tx.scan(op.table, op.key[:1], Row))
+                limit = op.number % 4
+                seen.append(tx.scan(op.table, op.key[:1], Row, after=op.key, limit=limit))
+                seen.append(tx.keys(op.table, op.key[:1], limit=limit))
             elif op.verb == "drop_log":
                 tx.delete("log", log_key(1 + op.number % 8))
             else:

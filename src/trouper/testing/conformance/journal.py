@@ -23,6 +23,7 @@ from ...errors import CorruptRecord, StoreClosed, TooLarge, TrouperError, ValueR
 from ...store import Store, Tx, log_key
 from ._journal_machine import machine
 from ._journal_rows import Other, Row
+from ._journal_scan import SCAN_LAWS
 from ._journal_tools import batch, delete_unit, expect, get_unit, log_of, note, put_unit
 
 Law = Callable[[Store], Awaitable[None]]
@@ -136,33 +137,6 @@ async def verdicts_come_in_submission_order(store: Store) -> None:
         assert order == list(range(total))
         numbers = [row.number for _, row in store.scan("log", b"", Row)]
         assert numbers == [index for index in range(total) if index % 3]
-
-
-async def scan_gives_key_order_under_a_prefix(store: Store) -> None:
-    """Committed rows, own writes and own deletes merged; the prefix ends the scan."""
-    names = [b"a", b"b", b"b\0", b"b\0\1", b"b\xff", b"b\xff\xff", b"c"]
-
-    def fill(tx: Tx) -> None:
-        for index, key in enumerate(reversed(names)):
-            tx.put("settle", key, Row(key.hex(), index))
-
-    def change(tx: Tx) -> list[bytes]:
-        tx.delete("settle", b"b\0")
-        tx.put("settle", b"b\1", Row("new"))
-        tx.put("settle", b"b", Row("changed"))
-        rows = tx.scan("settle", b"b", Row)
-        assert rows[0] == (b"b", Row("changed"))
-        assert [key for key, _ in tx.scan("settle", b"\xff", Row)] == []
-        return [key for key, _ in rows]
-
-    async with store:
-        await store.commit(fill)
-        assert [key for key, _ in store.scan("settle", b"", Row)] == names
-        assert [key for key, _ in store.scan("settle", b"b\xff", Row)] == [b"b\xff", b"b\xff\xff"]
-        seen = await store.commit(change)
-        assert seen == [b"b", b"b\0\1", b"b\1", b"b\xff", b"b\xff\xff"]
-        assert [key for key, _ in store.scan("settle", b"b", Row)] == seen
-        assert store.scan("record", b"b", Row) == [], "tables are apart"
 
 
 async def log_numbers_are_never_given_twice(store: Store) -> None:
@@ -361,7 +335,7 @@ LAWS: Final[tuple[Law, ...]] = (
     a_unit_that_raises_is_dropped_alone,
     a_unit_sees_what_came_before_it,
     verdicts_come_in_submission_order,
-    scan_gives_key_order_under_a_prefix,
+    *SCAN_LAWS,
     log_numbers_are_never_given_twice,
     epochs_grow_and_owners_are_unique,
     a_withdrawn_unit_never_ran,
