@@ -55,6 +55,7 @@ from .errors import DrainDeferred as DrainDeferred
 from .errors import EffectFailed as EffectFailed
 from .errors import EffectGroupsUnsupported as EffectGroupsUnsupported
 from .errors import EmptyGroup as EmptyGroup
+from .errors import ExtraMissing as ExtraMissing
 from .errors import FenceMoved as FenceMoved
 from .errors import ForeignFork as ForeignFork
 from .errors import FormatTooNew as FormatTooNew
@@ -140,6 +141,7 @@ __all__ = (
     "EffectFailed",
     "EffectGroupsUnsupported",
     "EmptyGroup",
+    "ExtraMissing",
     "FenceMoved",
     "ForeignFork",
     "FormatTooNew",

@@ -124,6 +124,18 @@ async def test_a_body_that_only_repeats_the_failure_adds_nothing_to_it(cast: Any
             await (await system.spawn(cast.Player)).ask(cast.Ask(cast.boom))
 
 
+@pytest.mark.proves("Shutdown: reverse start order")
+async def test_a_tree_of_any_depth_is_drawn_and_stops_in_order(cast: Any) -> None:
+    depth = 2000
+    async with open_system("s") as system:
+        refs = [await system.spawn(cast.Player, 0)]
+        for n in range(1, depth):
+            refs.append(await refs[-1].ask(cast.Ask(cast.spawns(cast.Player, n))))
+        assert refs[-1].path.count("/") == depth + 1
+        assert sum(node.kind == "actor" for node in system.tree().walk()) == depth
+    assert cast.labels() == [*range(depth)][::-1]
+
+
 @pytest.mark.proves("Shutdown: entered and left in one task")
 async def test_the_block_is_left_by_the_task_that_entered_it(cast: Any) -> None:
     block = open_system("s")

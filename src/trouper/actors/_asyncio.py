@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, final
 
 import trio
 
-from ..errors import ShuttingDown
+from ..errors import ExtraMissing, ShuttingDown
 from ._callables import require_function
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def _trio_asyncio() -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != "trio_asyncio":
             raise
-        raise ModuleNotFoundError(
-            "ctx.aio needs trio-asyncio: pip install 'trouper[asyncio]'", name=missing.name
+        raise ExtraMissing(
+            "ctx.aio needs trio-asyncio: pip install 'trouper[asyncio]'",
+            name=missing.name,
+            extra="asyncio",
         ) from None

@@ -87,7 +87,7 @@ class Context(Spawner, Generic[M]):
         ``await trio_asyncio.trio_as_aio(ref.ask)(message)``.
 
         Raises:
-            ModuleNotFoundError: The ``asyncio`` extra is not installed.
+            ExtraMissing: The ``asyncio`` extra is not installed.
             RuntimeError: The asyncio side cancelled the call itself.
         """
         return await self._ref.system.asyncio.call(self._ref, fn, args)

@@ -37,6 +37,10 @@ EXITS: Final[dict[StopKind, Exit]] = {
 }
 
 
+# Levels of the tree that one job stops.
+JOB_DEPTH: Final = 32
+
+
 # --- building -----------------------------------------------------------------------------------
 
 
@@ -120,8 +124,8 @@ def shut(ref: LocalRef, kind: StopKind) -> None:
             )
 
 
-async def stop_one(ref: LocalRef, kind: StopKind, why: Exit) -> None:
-    """Stop an actor and wait until it has; runs in a job."""
+async def stop_one(ref: LocalRef, kind: StopKind, why: Exit, depth: int = 0) -> None:
+    """Stop an actor and wait until it has; runs in a job, ``depth`` levels below its top."""
     if ref.state == STOPPED:
         return
     if ref.state == STARTING:
@@ -130,9 +134,12 @@ async def stop_one(ref: LocalRef, kind: StopKind, why: Exit) -> None:
         await ref.wait_stopped()
         return
     shut(ref, kind)
-    if _claim(ref, why):
-        await _drive(ref, kind)
-    else:
+    if not _claim(ref, why):
+        await ref.wait_stopped()
+    elif depth < JOB_DEPTH:
+        await _drive(ref, kind, depth)
+    else:  # a stack of its own, or a deep tree would exhaust this one
+        ref.system.dispatcher.run_job(Job((ref, "stop"), _drive, ref, kind))
         await ref.wait_stopped()
 
 
@@ -144,7 +151,7 @@ def _claim(ref: LocalRef, why: Exit) -> bool:
     return True
 
 
-async def _drive(ref: LocalRef, kind: StopKind) -> None:
+async def _drive(ref: LocalRef, kind: StopKind, depth: int = 0) -> None:
     """Bring an actor to its end. There is one driver per actor: who claimed it."""
     life = ref.need_life()
     if life.restarting is not None:
@@ -160,7 +167,7 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
     await end_turn(ref, limit)
     await wait_pipes(ref)
     assert life.stopping is not None
-    await stop_children(ref, kind, Exit("shutdown", life.stopping.cause))
+    await stop_children(ref, kind, Exit("shutdown", life.stopping.cause), depth + 1)
     crash, why = life.crash, life.stopping
     escalates = crash is not None and (life.is_beyond_help or ref.options.restart == "never")
     if crash is not None:
@@ -174,13 +181,13 @@ async def _drive(ref: LocalRef, kind: StopKind) -> None:
             log.error("%s failed and was stopped before its restart", ref.path, exc_info=crash)
 
 
-async def stop_children(ref: LocalRef, kind: StopKind, why: Exit) -> None:
-    """Stop the children in reverse start order."""
+async def stop_children(ref: LocalRef, kind: StopKind, why: Exit, depth: int = 0) -> None:
+    """Stop the children in reverse start order; ``depth`` is theirs, see `stop_one`."""
     life = ref.life
     while life is not None and life.children:
         # a copy: looking for the last of a dict whose end was deleted passes all the gaps each time
         for child in list(life.children.values())[::-1]:
-            await stop_one(child, kind, why)
+            await stop_one(child, kind, why, depth)
 
 
 async def end_turn(ref: LocalRef, limit: float) -> None:

@@ -8,86 +8,25 @@ never need - children, restart history, waiters for the end - is in `Life`, made
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import trio
-from trio.lowlevel import (
-    Task,
-    checkpoint,
-    current_task,
-    enable_ki_protection,
-    wait_task_rescheduled,
-)
+from trio.lowlevel import checkpoint, current_task, enable_ki_protection, wait_task_rescheduled
 
 from ..errors import ActorCrashed, ActorStopped
 from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Intake, Mailbox, Table, wait_in
-from ..supervision import Exit, History, Restart, Strategy
+from ..supervision import Exit
 from ._accounting import turn_failed, turn_killed
 from ._belongings import Belongings, end_instance
 from ._dead_letters import DeadLetter
+from ._life import Life, SpawnOptions
 from ._lifecycle import escalate, request_stop
-from ._redelivery import Retry, as_sent, is_again
+from ._redelivery import as_sent, is_again
 from ._ref import Ref
 from ._stash import Stashed, put_aside
 
 if TYPE_CHECKING:
     from ._runtime import Runtime
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnOptions:
-    """How a parent treats this child, and how the child treats its own children."""
-
-    restart: Restart
-    strategy: Strategy
-    shutdown: float
-    redeliver: int
-    significant: bool = False
-
-
-class Life:
-    """The parts of an actor's record that most actors never need."""
-
-    __slots__ = (
-        "belongings",
-        "brood",
-        "children",
-        "crash",
-        "history",
-        "is_beyond_help",
-        "is_own_end",
-        "lane",
-        "path",
-        "restarting",
-        "retry",
-        "serial",
-        "stop_waiters",
-        "stopping",
-    )
-
-    def __init__(self) -> None:
-        self.children: dict[str | int, LocalRef] = {}  # in start order
-        self.serial = 0  # numbers the unnamed children
-        self.belongings: Belongings | None = None
-        self.lane: trio.Lock | None = None  # serialises the supervision of the children
-        self.history = History()
-        self.brood: History | None = None  # of the children, when they restart together
-        self.crash: BaseException | None = None  # the failure that no restart has mended yet
-        self.is_beyond_help = False  # its supervisor gave up: the crash goes to the parent
-        self.is_own_end = False  # a significant actor ends, and not by its parent's doing
-        self.stopping: Exit | None = None  # set by the one job that drives the stop
-        self.restarting: trio.Event | None = None  # set while a supervise job works on it
-        self.retry: Retry | None = None  # the last message that failed and was put back
-        self.stop_waiters: list[Task] = []
-        self.path: str | None = None
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether nothing has to end before this actor can."""
-        mine = self.belongings
-        return not self.children and (mine is None or not (mine.pipes or mine.stash))
 
 
 class _Direct:
@@ -156,8 +95,12 @@ class LocalRef(Mailbox, Ref[Any]):
     def path(self) -> str:
         life = self.need_life()
         if life.path is None:
-            parent = self.parent.path if self.parent is not None else ""
-            life.path = f"{parent}/{self.name}"
+            names: list[str] = []
+            ref: LocalRef | None = self
+            while ref is not None:
+                names.append(ref.name)
+                ref = ref.parent
+            life.path = "/".join(["", *names[::-1]])
         return life.path
 
     @property

@@ -41,8 +41,9 @@ from ._asyncio import AsyncioHost
 from ._belongings import wait_pipes
 from ._context import Context
 from ._dead_letters import DeadLetters
+from ._life import SpawnOptions
 from ._lifecycle import StopKind, finish, run_started, stop_children
-from ._local import LocalRef, SpawnOptions
+from ._local import LocalRef
 from ._protocol import Protocol, is_protocol
 from ._registry import Registry
 from ._timers import TimerHeap

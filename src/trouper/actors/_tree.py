@@ -12,7 +12,20 @@ if TYPE_CHECKING:
 
 
 def actor_node(ref: LocalRef, waits: WaitGraph) -> TreeNode:
-    """Return a snapshot of one actor and its children."""
+    """Return a snapshot of one actor and everything under it, however deep that is."""
+    found = [ref]
+    below: dict[LocalRef, list[LocalRef]] = {}
+    for at in found:  # grows while it is walked
+        below[at] = list(at.children)
+        found += below[at]
+    nodes: dict[LocalRef, TreeNode] = {}
+    for at in reversed(found):
+        children = tuple([nodes.pop(child) for child in below[at]])
+        nodes[at] = _node(at, waits, children)
+    return nodes[ref]
+
+
+def _node(ref: LocalRef, waits: WaitGraph, children: tuple[TreeNode, ...]) -> TreeNode:
     numbers = ref.statistics()
     details: dict[str, Any] = {"mailbox": numbers.depth, "processed": numbers.processed}
     if ref.incarnation > 1:
@@ -21,5 +34,4 @@ def actor_node(ref: LocalRef, waits: WaitGraph) -> TreeNode:
     if targets:
         details["waits_on"] = [target.path for target in targets]
     state = "busy" if ref.worker is not None and numbers.state == "running" else numbers.state
-    children = tuple(actor_node(child, waits) for child in ref.children)
     return TreeNode(ref.name, "actor", state, details, children)

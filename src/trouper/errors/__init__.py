@@ -34,6 +34,7 @@ from ._actors import StashFull as StashFull
 from ._actors import TimersFull as TimersFull
 from ._actors import TopicFull as TopicFull
 from ._actors import WrongTask as WrongTask
+from ._base import ExtraMissing as ExtraMissing
 from ._base import InvariantError as InvariantError
 from ._base import Reject as Reject
 from ._base import TrouperError as TrouperError
@@ -97,6 +98,7 @@ __all__ = (
     "EffectFailed",
     "EffectGroupsUnsupported",
     "EmptyGroup",
+    "ExtraMissing",
     "FenceMoved",
     "ForeignFork",
     "FormatTooNew",

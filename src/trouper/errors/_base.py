@@ -83,5 +83,11 @@ class InvariantError(TrouperError):
     """A state that the rules make unreachable was reached: a bug in trouper. Never caught."""
 
 
+class ExtraMissing(TrouperError, ModuleNotFoundError):
+    """A part of trouper was used whose packages are not installed. ``extra`` is what to install."""
+
+    extra: str
+
+
 class Reject(TrouperError):
     """The one word for a definite refusal. Raised in handlers, effects and operations."""

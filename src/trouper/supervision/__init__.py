@@ -49,10 +49,16 @@ from ._rules import one_for_all as one_for_all
 from ._rules import one_for_one as one_for_one
 from ._rules import rest_for_one as rest_for_one
 from ._supervisor import Supervisor as Supervisor
+from ._tree import TREE_CHILDREN as TREE_CHILDREN
+from ._tree import TREE_DEPTH as TREE_DEPTH
 from ._tree import TreeNode as TreeNode
+from ._tree import node_parts as node_parts
+from ._tree import outline as outline
 from ._tree import render_text as render_text
 
 __all__ = (
+    "TREE_CHILDREN",
+    "TREE_DEPTH",
     "Accepted",
     "Admission",
     "AutoShutdown",
@@ -98,8 +104,10 @@ __all__ = (
     "decide",
     "ends_parent",
     "join_failures",
+    "node_parts",
     "one_for_all",
     "one_for_one",
+    "outline",
     "plan_restart",
     "render_text",
     "rest_for_one",
