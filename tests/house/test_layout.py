@@ -18,6 +18,7 @@ MODULE_LINES = 400
 FUNCTION_LINES = 70
 # Loaded when somebody uses them, never by `import trouper`: each costs start-up time or an extra.
 LAZY = (
+    "cattrs",
     "wasmtime",
     "rich",
     "typer",

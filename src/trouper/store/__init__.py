@@ -40,6 +40,9 @@ from ._records import is_record as is_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
+from ._shape import Shape as Shape
+from ._shape import register_type as register_type
+from ._shape import shape_of as shape_of
 from ._snapshot import Reader as Reader
 from ._stat import Stat as Stat
 from ._stat import stat as stat
@@ -63,6 +66,7 @@ __all__ = (
     "Report",
     "Rows",
     "Sealed",
+    "Shape",
     "Stat",
     "Store",
     "Submission",
@@ -86,7 +90,9 @@ __all__ = (
     "read_record",
     "record",
     "record_key",
+    "register_type",
     "row_key",
+    "shape_of",
     "stat",
     "upcaster",
     "verify",

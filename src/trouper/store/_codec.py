@@ -12,7 +12,7 @@ lengths, trailing bytes and the like do not survive re-encoding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import cbor2
 from trio.lowlevel import enable_ki_protection
@@ -115,14 +115,19 @@ def decode_row(body: bytes) -> list[Any]:
         row = _load(body)
     except _MALFORMED as error:
         raise _refused("$", f"not valid CBOR of this profile: {error}") from error
-    if (
-        _kind_of(row) is not list
-        or len(row) < 2
-        or type(row[0]) is not str
-        or type(row[1]) is not int
-    ):
+    if not is_row(row):
         raise _refused("$", "not an array of kind, version and fields")
-    return cast("list[Any]", row)
+    return row
+
+
+def is_row(value: Any) -> TypeGuard[list[Any]]:
+    """Tell whether this is ``[kind, version, *fields]``."""
+    return (
+        _kind_of(value) is list
+        and len(value) >= 2
+        and type(value[0]) is str
+        and type(value[1]) is int
+    )
 
 
 _MALFORMED: Final = (cbor2.CBORDecodeError, _TagRefused, UnicodeDecodeError)
@@ -211,6 +216,24 @@ def _explain(value: object, root: str) -> None:
         pending.extend(reversed(_children(path, item, depth + 1)))
 
 
+def objection(value: object) -> tuple[str, str] | None:
+    """Return the place inside a value that is outside the profile, and why; None if it is within.
+
+    Cheaper than encoding, for parts of a value whose whole will be encoded.
+    """
+    kind: type[Any] = type(value)
+    if kind is str:
+        sound = cast("str", value).isascii() or _encodable(cast("str", value))
+    else:
+        sound = kind in _LEAVES or _sound(value, MAX_DEPTH)
+    if not sound:
+        try:
+            _explain(value, "")
+        except ValueRefused as refused:
+            return refused.path, refused.reason
+    return None
+
+
 def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
     kind = _kind_of(item)
     if kind is list:
@@ -237,8 +260,11 @@ def _objection(item: Any, depth: int) -> str | None:
     if kind is list or kind is dict:
         return None if depth < MAX_DEPTH else f"nested deeper than {MAX_DEPTH}, or a cycle"
     if kind is tuple:
-        return "a tuple would come back as a list; pass a list"
-    return f"a {kind.__module__}.{kind.__qualname__} would not come back as itself"
+        return "a tuple would come back as a list; pass a list, or say tuple in the annotation"
+    return (
+        f"a {kind.__module__}.{kind.__qualname__} would not come back as itself; name its type in "
+        "the annotation of what takes or returns it"
+    )
 
 
 def _key_objection(key: object) -> str | None:

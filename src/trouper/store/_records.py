@@ -1,8 +1,9 @@
 """Registered record types: what a table holds, and what their older versions become.
 
-A row is ``[kind, version, *fields]`` in field order. Fields are positions, so a field is added,
-removed or reordered only together with a new version and an upcaster from the old one. Upcasters
-are chained on read; the stored bytes are never rewritten by it.
+A row is ``[kind, version, *fields]`` in field order, each field in its plain form (`_shape`).
+Fields are positions, so a field is added, removed or reordered only together with a new version and
+an upcaster from the old one. Upcasters are chained on read; the stored bytes are never rewritten
+by it. A record inside another value is carried as its row, and so ages by itself.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from ..errors import CorruptRecord, FormatTooNew, UpcastFailed, ValueRefused, durable_name
-from ._codec import MAX_BYTES, decode_row, encode_row
+from ._codec import MAX_BYTES, decode_row, encode_row, is_row
+from ._forms import FORMS, Misfit
 from ._frame import corrupt, pack, unpack
+from ._hints import Unresolved, hints_of_record
+from ._shape import Shape, shape_of, unresolved
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -23,13 +28,17 @@ Upcast = Callable[..., Iterable[Any]]
 U = TypeVar("U", bound=Upcast)
 
 
-@dataclass(frozen=True, slots=True)
+_Structured = tuple[tuple[int, str, Shape[Any]], ...]
+
+
+@dataclass(slots=True)
 class _RecordType:
     kind: str
     version: int
     cls: type[Any]
     names: tuple[str, ...]
     fields_of: Callable[[Any], tuple[Any, ...]]
+    structured: _Structured | None = None  # the fields that are not plain; found at first use
 
 
 _BY_CLASS: Final[dict[type[Any], _RecordType]] = {}
@@ -39,6 +48,8 @@ _UPCASTERS: Final[dict[tuple[str, int], Upcast]] = {}
 
 def record(kind: str, *, version: int = 1) -> Callable[[C], C]:
     """Register a frozen dataclass as a record type of the journal.
+
+    Its fields hold what their annotations say: plain values, and what a `Shape` carries.
 
     Args:
         kind: Its name in the journal, unique and for ever.
@@ -61,6 +72,7 @@ def record(kind: str, *, version: int = 1) -> Callable[[C], C]:
         names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
         made = _RecordType(kind, version, cls, names, _reader(names))
         _BY_KIND[kind] = _BY_CLASS[cls] = made
+        FORMS[cls] = (partial(_form, made), partial(_of_form, made))
         return cls
 
     return register
@@ -131,7 +143,11 @@ def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
         TooLarge: It takes more than `max_bytes` bytes.
     """
     made = _type_of(value)
-    return encode_row([made.kind, made.version, *made.fields_of(value)], made.names, max_bytes)
+    row = [made.kind, made.version, *made.fields_of(value)]
+    structured = made.structured
+    for place, name, shape in _structured(made) if structured is None else structured:
+        row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
+    return encode_row(row, made.names, max_bytes)
 
 
 def decode_record(data: bytes, kind: type[T]) -> T:
@@ -145,8 +161,8 @@ def decode_record(data: bytes, kind: type[T]) -> T:
         UpcastFailed: An upcaster is missing, or could not read an older version.
     """
     try:
-        return _rebuild(decode_row(data), kind, "a record")
-    except _Unfit as error:
+        return _rebuild(decode_row(data), kind)
+    except Misfit as error:
         raise ValueRefused(f"not a record: {error}", path="$", reason=str(error)) from error
 
 
@@ -188,11 +204,10 @@ def from_frame(table: str, key: bytes, frame: bytes, kind: type[T]) -> T:
         UpcastFailed: An upcaster is missing, or could not read an older version.
     """
     try:
-        row = decode_row(unpack(table, key, frame))
-        return _rebuild(row, kind, "")
+        return _rebuild(decode_row(unpack(table, key, frame)), kind)
     except ValueRefused as error:
         raise corrupt(table, key, error.reason) from error
-    except _Unfit as error:
+    except Misfit as error:
         raise corrupt(table, key, str(error)) from error
     except (FormatTooNew, UpcastFailed) as error:
         if "table" in error.facts:
@@ -205,30 +220,29 @@ def from_frame(table: str, key: bytes, frame: bytes, kind: type[T]) -> T:
         ) from error
 
 
-class _Unfit(Exception):
-    """These fields are not those of that record. The text says why."""
-
-
-def _rebuild(row: list[Any], kind: type[T], what: str) -> T:
+def _rebuild(row: list[Any], kind: type[T]) -> T:
     name: str = row[0]
     version: int = row[1]
     made = _BY_KIND.get(name)
     if made is None or version > made.version:
         raise _too_new(name, version, made)
     if not issubclass(made.cls, kind):
-        raise _Unfit(f"it holds a {name!r} row where {kind.__qualname__} belongs")
+        raise Misfit(f"it holds a {name!r} row where {kind.__qualname__} belongs")
     fields = row[2:]
-    if version == made.version:
-        try:
-            current: T = _build(made, fields)
-        except Exception as error:
-            raise _Unfit(
-                f"its {name!r} fields are not valid ({error}); a record whose fields change needs "
-                "a new version"
-            ) from error
-        return current
-    upcast: T = _upcast(made, version, fields)
-    return upcast
+    value: T
+    if version != made.version:
+        value = _upcast(made, version, fields)
+        return value
+    try:
+        value = _build(made, fields)
+    except (FormatTooNew, UpcastFailed):
+        raise
+    except Exception as error:
+        raise Misfit(
+            f"its {name!r} fields are not valid ({error}); a record whose fields change needs a "
+            "new version"
+        ) from error
+    return value
 
 
 def _upcast(made: _RecordType, version: int, fields: list[Any]) -> Any:
@@ -242,6 +256,8 @@ def _upcast(made: _RecordType, version: int, fields: list[Any]) -> Any:
             raise _upcast_failed(made.kind, step, error) from error
     try:
         return _build(made, fields)
+    except (FormatTooNew, UpcastFailed):
+        raise
     except Exception as error:
         raise _upcast_failed(made.kind, made.version - 1, error) from error
 
@@ -249,7 +265,38 @@ def _upcast(made: _RecordType, version: int, fields: list[Any]) -> Any:
 def _build(made: _RecordType, fields: list[Any]) -> Any:
     if len(fields) != len(made.names):
         raise ValueError(f"{len(fields)} fields, {made.cls.__qualname__} has {len(made.names)}")
+    structured = made.structured
+    for place, name, shape in _structured(made) if structured is None else structured:
+        fields[place - 2] = shape.to_value(fields[place - 2], f"{made.kind}.{name}")
     return made.cls(*fields)
+
+
+def _structured(made: _RecordType) -> _Structured:
+    """Find the fields that are not plain. Not before the first use: a class may name later ones."""
+    found: list[tuple[int, str, Shape[Any]]] = []
+    for place, (name, hint) in enumerate(hints_of_record(made.cls, made.names), 2):
+        shape = unresolved(hint.reason) if isinstance(hint, Unresolved) else shape_of(hint)
+        if not shape.is_plain:
+            found.append((place, name, shape))
+    made.structured = tuple(found)
+    return made.structured
+
+
+def _form(made: _RecordType, value: Any) -> list[Any]:
+    """Return the row of a record inside another value."""
+    row = [made.kind, made.version, *made.fields_of(value)]
+    for place, name, shape in _structured(made) if made.structured is None else made.structured:
+        try:
+            row[place] = shape.out(row[place])
+        except Misfit as misfit:
+            raise misfit.at(f".{name}") from None
+    return row
+
+
+def _of_form(made: _RecordType, plain: Any) -> Any:
+    if not is_row(plain):
+        raise Misfit(f"the journal holds {plain!r:.80} where a {made.kind!r} record is expected")
+    return _rebuild(list(plain), made.cls)
 
 
 def _type_of(value: object) -> _RecordType:
