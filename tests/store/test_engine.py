@@ -12,9 +12,10 @@ import pytest
 
 from trouper.errors import (
     CorruptRecord,
+    PathRefused,
     StoreDamaged,
 )
-from trouper.store import LmdbStore, _engine, _lmdb
+from trouper.store import LmdbStore, _engine, _lmdb, verify
 
 
 @pytest.mark.parametrize("how", ["emptied", "removed"])
@@ -32,6 +33,22 @@ async def test_a_creation_that_was_cut_short_is_begun_anew(tmp_path: Path, opene
     await opened(tmp_path)
     lmdb.open(str(tmp_path / "blank"), lib_version=0).close()  # mapped, but nothing committed
     await opened(tmp_path / "blank")
+
+
+@pytest.mark.parametrize(
+    "left", [(8192, 8192), (4096, 8192), (0, 4096), (0, 8192), (0, 4096 + 512), (4096, 4096 + 512)]
+)
+async def test_so_is_one_whose_first_pages_were_cut_by_a_power_loss(
+    tmp_path: Path, opened: Any, left: tuple[int, int]
+) -> None:
+    lmdb.open(str(tmp_path), lib_version=0).close()
+    data = tmp_path / "data.mdb"
+    pages = data.read_bytes()
+    data.write_bytes(bytes(left[0]) + pages[left[0] : left[1]])
+    with pytest.raises(PathRefused, match="there is no store"):
+        verify(tmp_path)
+    await opened(tmp_path)
+    assert verify(tmp_path).ok
 
 
 OPEN_AND_READ_ALL = """

@@ -196,6 +196,8 @@ class LmdbEngine:
                 more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
                 raise damaged(self.directory, DATA_FILE, f"{problems[0]}{more}")
         owner.mark(None)
+        if not exists:
+            self._data.unlink(missing_ok=True)  # of a creation that was cut short
         env = Env.open(
             self.directory,
             map_size=self.options.map_size,

@@ -30,6 +30,9 @@ MAP_LOCK_FILE: Final = "lock.mdb"
 _MAGIC: Final = (0xBEEFC0DE).to_bytes(4, sys.byteorder)
 _MAGIC_AT: Final = 16  # behind the page header of LMDB 0.9
 _DATA_VERSION: Final = (1).to_bytes(4, sys.byteorder)
+_TXN_AT: Final = 144  # the last field of a meta page
+_SECTOR: Final = 512
+_UNBORN_AT_MOST: Final = 2 * 32 * 1024  # two pages of the largest size
 _NETWORK: Final = frozenset(
     [
         "nfs",
@@ -155,6 +158,8 @@ def write_identity(directory: Path, identity: Identity) -> None:
 def has_data(directory: Path, identity: Identity | None, *, writable: bool = True) -> bool:
     """Tell whether there is a data file to open; check its first page if so.
 
+    Without an identity, what a creation that was cut short left of one is no data.
+
     Raises:
         StoreDamaged: A store lived here and its data is gone, or this is no LMDB file.
         WrongEngine: It is an LMDB file of another data format.
@@ -163,7 +168,7 @@ def has_data(directory: Path, identity: Identity | None, *, writable: bool = Tru
     data = directory / DATA_FILE
     try:
         with data.open("r+b" if writable else "rb") as file:
-            head = file.read(_MAGIC_AT + 16)
+            head = file.read(_UNBORN_AT_MOST + 1)
     except FileNotFoundError:
         head = b""
     except OSError as error:
@@ -180,6 +185,8 @@ def has_data(directory: Path, identity: Identity | None, *, writable: bool = Tru
                 directory, DATA_FILE, f"store {identity.uuid} lived here, its data is gone"
             )
         return False
+    if identity is None and _is_unborn(head):
+        return False
     if head[_MAGIC_AT : _MAGIC_AT + 4] == _MAGIC:
         if head[_MAGIC_AT + 4 : _MAGIC_AT + 8] == _DATA_VERSION:
             return True
@@ -187,6 +194,25 @@ def has_data(directory: Path, identity: Identity | None, *, writable: bool = Tru
     if head[_MAGIC_AT + 8 : _MAGIC_AT + 12] == _MAGIC:  # LMDB 1.0 has a longer page header
         raise wrong_engine(directory)
     raise damaged(directory, DATA_FILE, "it is not an LMDB file of this machine's kind")
+
+
+def _is_unborn(content: bytes) -> bool:
+    """Tell whether this is what a power cut left of a file that LMDB was just making.
+
+    Its first write is two meta pages that say "nothing was committed". Any sector of them may be
+    missing, and nothing else may be there.
+    """
+    if len(content) > _UNBORN_AT_MOST:
+        return False
+    metas = 0
+    for at in range(0, len(content), _SECTOR):
+        sector = content[at : at + _SECTOR]
+        if any(sector):
+            magic, nothing = sector[_MAGIC_AT : _MAGIC_AT + 8], sector[_TXN_AT : _TXN_AT + 8]
+            if magic != _MAGIC + _DATA_VERSION or any(nothing) or any(sector[_TXN_AT + 8 :]):
+                return False
+            metas += 1
+    return metas < 2
 
 
 def damaged(directory: Path, where: str, what: str) -> StoreDamaged:
