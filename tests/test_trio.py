@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import sniffio
 import trio
+import trio.testing
 
 from trouper import _trio
 from trouper.errors import InvariantError
@@ -29,6 +31,51 @@ async def test_a_changed_trio_is_refused_with_a_sentence(monkeypatch: pytest.Mon
     monkeypatch.setattr(_trio, "call_hidden", lambda fn: fn())
     with pytest.raises(InvariantError, match="works although trio is hidden"):
         _trio.check()
+    monkeypatch.undo()
+    monkeypatch.setattr(_trio, "_checked_version", "")
+    monkeypatch.setattr(_trio, "Trap", lambda abort: SimpleNamespace(message=SimpleNamespace()))
+    with pytest.raises(InvariantError, match=r"a wait yields .*, which is more than its abort"):
+        _trio.check()
+
+
+async def test_one_trap_serves_for_many_waits_and_their_cancellation() -> None:
+    task = trio.lowlevel.current_task()
+
+    def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    async def wake() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.reschedule(task, _trio.WOKEN)
+
+    trap = _trio.Trap(abort)
+    for _ in range(3):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wake)
+            await _trio.wait_in(trap)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await _trio.wait_in(trap)
+        assert scope.cancelled_caught
+
+
+async def test_what_wakes_is_an_outcome_that_can_be_used_again() -> None:
+    def generator() -> Generator[int, object, None]:
+        while True:
+            assert (yield 1) is None
+
+    async def asynchronous() -> AsyncGenerator[int, object]:
+        while True:
+            assert (yield 2) is None
+
+    plain, other = generator(), asynchronous()
+    assert next(plain) == 1
+    assert await anext(other) == 2
+    for _ in range(2):
+        assert _trio.WOKEN.unwrap() is None  # type: ignore[func-returns-value]
+        assert _trio.WOKEN.send(plain) == 1
+        assert await _trio.WOKEN.asend(other) == 2
+    await other.aclose()
 
 
 async def test_an_open_scope_changes_the_cancel_status() -> None:

@@ -1,18 +1,21 @@
 """Everything this library takes from trio that trio does not promise to keep.
 
-Two needs, no more: to see that a handler left a cancel scope open (one compare per pass), and to
-step a coroutine with trio out of sight, so that a durable function cannot await anything of trio's.
-`check` proves both against the installed trio and is run when a system opens: on a changed trio
+Three needs, no more: to see that a handler left a cancel scope open (one compare per pass); to
+step a coroutine with trio out of sight, so that a durable function cannot await anything of trio's;
+and to wait many times in what trio makes for one wait, which is a fifth of a round trip.
+`check` proves all against the installed trio and is run when a system opens: on a changed trio
 the library stops with a sentence, not with corrupted state.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable
+import types
+from collections.abc import AsyncGenerator, Callable, Generator
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+import outcome
 import sniffio
 import trio
 from trio._core._run import GLOBAL_RUN_CONTEXT  # pyright: ignore[reportPrivateImportUsage]
@@ -25,6 +28,43 @@ T = TypeVar("T")
 cancel_status_of: Callable[[trio.lowlevel.Task], object] = attrgetter("_cancel_status")
 
 _checked_version = ""
+
+
+class _Woken(outcome.Outcome[None]):
+    """What a task is woken with that is told nothing: unlike trio's own, one serves for all."""
+
+    __slots__ = ()
+
+    def unwrap(self) -> None:
+        return None
+
+    def send(self, gen: Generator[T, None, object]) -> T:
+        return gen.send(None)
+
+    async def asend(self, agen: AsyncGenerator[T, None]) -> T:
+        return await agen.asend(None)
+
+
+WOKEN: Final = _Woken()
+
+
+class Trap:
+    """What `trio.lowlevel.wait_task_rescheduled` yields for an abort function, to be used again."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, abort: Callable[[trio.lowlevel.RaiseCancelT], trio.lowlevel.Abort]) -> None:
+        waiting = trio.lowlevel.wait_task_rescheduled(abort)  # noqa: ASYNC105 - stepped by hand
+        self.message: object = waiting.send(None)
+        waiting.close()
+
+
+@types.coroutine
+def wait_in(trap: Trap) -> Generator[Any, Any, None]:
+    """Wait until this task is rescheduled with `WOKEN`, or until the abort function allows more."""
+    answer = yield trap.message
+    if answer is not WOKEN:
+        answer.unwrap()
 
 
 class TrioHidden:
@@ -90,7 +130,7 @@ def check() -> None:
     global _checked_version
     if _checked_version == trio.__version__:
         return
-    problem = _scope_is_seen() or _trio_can_be_hidden()
+    problem = _scope_is_seen() or _trio_can_be_hidden() or _a_trap_can_be_kept()
     if problem is not None:
         raise InvariantError(
             f"trio {trio.__version__} changed inside: {problem}. "
@@ -127,4 +167,14 @@ def _trio_can_be_hidden() -> str | None:
         return "sniffio still names a library while trio is hidden"
     if trio.lowlevel.current_task() is not task or sniffio.thread_local.name != "trio":
         return "the run context does not come back after hiding it"
+    return None
+
+
+def _a_trap_can_be_kept() -> str | None:
+    def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    message = Trap(abort).message
+    if vars(message) != {"abort_func": abort}:
+        return f"a wait yields {message!r}, which is more than its abort function"
     return None

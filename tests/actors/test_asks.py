@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -63,3 +64,33 @@ async def test_the_callers_scope_is_the_deadline(cast: Any, autojump_clock: Mock
         assert scope.cancelled_caught
         assert system.statistics().asks_pending == 0
         ref.kill()
+
+
+async def test_a_task_whose_ask_was_cancelled_asks_again(
+    cast: Any, autojump_clock: MockClock
+) -> None:
+    async with open_system("s") as system:
+        slow, quick = await system.spawn(cast.Player), await system.spawn(cast.Player, "quick")
+        for _ in range(3):
+            with trio.move_on_after(1) as scope:
+                await slow.ask(cast.Ask(cast.forever))
+            assert scope.cancelled_caught
+            assert await quick.ask(cast.Ask()) == "quick"
+            slow.kill()
+            await slow.stopped()
+            slow = await system.spawn(cast.Player)
+
+
+async def test_what_is_known_of_askers_keeps_no_request_alive(cast: Any) -> None:
+    class Told(cast.Ask):  # type: ignore[misc]
+        """A request that can be referred to weakly."""
+
+    async with open_system("s") as system:
+        ref = await system.spawn(cast.Player)
+        request = Told()
+        seen = weakref.ref(request)
+        await ref.ask(request)
+        assert system._runtime.dispatcher.askers
+        del request
+        await ref.ask(cast.Ask())  # the worker forgets the last request when it has another one
+        assert seen() is None

@@ -458,14 +458,14 @@ class Soak:
         assert not (busy := busy_workers(system)), "\n".join(busy)
         runtime: Any = system._runtime
         assert len(runtime.waits) == 0
-        # What the last thousand dead letters and the ancestry cache hold, they hold by design.
+        # What the last thousand dead letters and the cache of askers hold, they hold by design.
         probe = await system.spawn(Node, random.Random(1), restart="permanent", name="last")
         probe.kill()
         await probe.stopped()
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(1000):
             probe.tell(Note())
-        runtime.dispatcher.ancestry.clear()
+        runtime.dispatcher.askers.clear()
         del probe
         left = living() - self.before
         assert left["LocalRef"] <= 2, left  # the root, and the last target of dead letters

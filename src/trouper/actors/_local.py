@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from trio.lowlevel import checkpoint, current_task, enable_ki_protection, wait_task_rescheduled
+from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
+from .._trio import wait_in as wait_in_trap
 from ..errors import ActorCrashed, ActorStopped
 from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Intake, Mailbox, Table, wait_in
 from ..supervision import Exit
@@ -220,8 +221,9 @@ class LocalRef(Mailbox, Ref[Any]):
         system = self.system
         task = current_task()
         d = self.dispatcher
-        asker: Any = None  # an outsider: known to be in nobody's turn
-        if d.ancestry.get(task, task) is not None or d.home.foreign is not None:
+        known = d.askers.get(task) or d.know(task)
+        asker: Any = None  # an outsider: in nobody's turn
+        if known.worker is not None or d.home.foreign is not None:
             asker = d.running_mailbox()
         ask = Ask(message, asker)
         if put is not None:
@@ -239,8 +241,10 @@ class LocalRef(Mailbox, Ref[Any]):
                 self.put_ask(ask)
             if not ask.done:  # from here to the answer it is `Ask.wait`, without its call
                 ask.task = task
-                await wait_task_rescheduled(ask.abandon)
+                known.waiting.ask = ask
+                await wait_in_trap(known.trap)
         finally:
+            known.waiting.ask = None
             net.forget(ask, None)
             if asker is not None:
                 system.waits.leave(asker, self)

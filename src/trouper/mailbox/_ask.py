@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+
+from .._trio import WOKEN, Trap
+
+if TYPE_CHECKING:
+    from ._worker import Worker
 
 
 class Ask:
@@ -34,7 +39,7 @@ class Ask:
         task = self.task
         if task is not None:
             self.task = None
-            reschedule(task)
+            reschedule(task, WOKEN)
         return True
 
     def fail(self, error: BaseException) -> bool:
@@ -67,3 +72,27 @@ class Ask:
 def message_of(entry: Any) -> Any:
     """Return the message of an entry of a user lane: it, or what a request carries."""
     return entry.message if entry.__class__ is Ask else entry
+
+
+class _Waiting:
+    """The request a task waits for now; apart from `Asker`, whose trap would make it a cycle."""
+
+    __slots__ = ("ask",)
+
+    ask: Ask | None
+
+    def abandon(self, cancel: RaiseCancelT) -> Abort:
+        """End the request because its asker was cancelled; trio's abort function."""
+        assert self.ask is not None
+        return self.ask.abandon(cancel)
+
+
+class Asker:
+    """What stays the same for all requests of a task: the worker it descends from, and its trap."""
+
+    __slots__ = ("trap", "waiting", "worker")
+
+    def __init__(self, worker: Worker | None) -> None:
+        self.worker = worker
+        self.waiting = _Waiting()
+        self.trap = Trap(self.waiting.abandon)

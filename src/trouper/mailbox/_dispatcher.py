@@ -17,7 +17,9 @@ from typing import Any, Final, Protocol
 import trio
 from trio.lowlevel import Task, checkpoint, current_task, enable_ki_protection, reschedule
 
+from .._trio import WOKEN
 from ..errors import InvariantError
+from ._ask import Asker
 from ._jobs import Job, Stepper
 from ._mailbox import Mailbox
 from ._statistics import DispatcherStatistics
@@ -27,7 +29,7 @@ from ._worker import IDLE_NAME, Worker
 # Sends, spawns and direct asks yield to trio once in so many: a checkpoint costs as much as
 # fifteen messages.
 CREDIT: Final = 64
-ANCESTRY_CACHE: Final = 256
+ASKER_CACHE: Final = 256
 SPARE_QUEUES: Final = 256
 FAN_LIMIT: Final = 256
 
@@ -93,8 +95,8 @@ class Dispatcher:
         self._started = 0
         # Where tasks of another loop say for whose turn they wait; None until there is such a loop.
         self.foreign: ContextVar[Any] | None = None
-        # Which worker a task descends from never changes; bounded, since it keeps tasks alive.
-        self.ancestry: dict[Task, Worker | None] = {}
+        # What is known of a task never changes; bounded, since it keeps tasks alive.
+        self.askers: dict[Task, Asker] = {}
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
@@ -160,7 +162,7 @@ class Dispatcher:
         self.parked = False
         self.coming += 1
         if self.idle:
-            reschedule(self.idle.pop().task)
+            reschedule(self.idle.pop().task, WOKEN)
         else:
             self._started += 1
             worker = Worker(self)
@@ -222,10 +224,7 @@ class Dispatcher:
 
     def mailbox_of(self, task: Task) -> Mailbox | None:
         """Return whose turn waits if this task waits; see `running_mailbox`."""
-        try:
-            worker = self.ancestry[task]
-        except KeyError:
-            worker = self._find_worker(task)
+        worker = (self.askers.get(task) or self.know(task)).worker
         if worker is None:
             foreign = self.home.foreign
             return None if foreign is None else self._foreign_mailbox(task, foreign)
@@ -236,15 +235,16 @@ class Dispatcher:
         call = task.context.get(call_of)
         return None if call is None else call.box
 
-    def _find_worker(self, asking: Task) -> Worker | None:
+    def know(self, asking: Task) -> Asker:
+        """Find out which worker a task descends from, and keep that."""
         task: Task | None = asking
         while task is not None and task not in self.workers:
             nursery = task.parent_nursery
             task = nursery.parent_task if nursery is not None else None
-        if len(self.ancestry) >= ANCESTRY_CACHE:
-            self.ancestry.clear()
-        worker = self.ancestry[asking] = None if task is None else self.workers[task]
-        return worker
+        if len(self.askers) >= ASKER_CACHE:
+            self.askers.clear()
+        asker = self.askers[asking] = Asker(None if task is None else self.workers[task])
+        return asker
 
     def annex(self) -> Dispatcher:
         """Make a dispatcher for one mailbox that wants a task of its own; `dismiss` ends it.
@@ -261,7 +261,7 @@ class Dispatcher:
             clock=self.clock,
         )
         other.home, other.direct = self, False
-        other.workers, other.ancestry = self.workers, self.ancestry
+        other.workers, other.askers = self.workers, self.askers
         return other
 
     def dismiss(self) -> None:
@@ -270,7 +270,7 @@ class Dispatcher:
             self.closed = True
             self.parked = False
             for worker in self.idle:
-                reschedule(worker.task)
+                reschedule(worker.task, WOKEN)
             self.idle.clear()
 
     async def close(self) -> None:

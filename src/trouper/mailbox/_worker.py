@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from types import CoroutineType, FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 from trio.lowlevel import (
@@ -21,10 +21,9 @@ from trio.lowlevel import (
     checkpoint,
     current_task,
     enable_ki_protection,
-    wait_task_rescheduled,
 )
 
-from .._trio import cancel_status_of
+from .._trio import Trap, cancel_status_of, wait_in
 from ..errors import ScopeLeak
 from ._age import note_depth, note_turns
 from ._ask import Ask
@@ -178,37 +177,35 @@ class Worker:
             if d.closed or len(d.idle) >= d.idle_limit:
                 return
             d.idle.append(self)
-            await wait_task_rescheduled(_never)
+            await wait_in(IDLE)
 
     @enable_ki_protection
     async def drain(self) -> bool:
         """Run passes while this worker owns `ready`. Return False when this worker must end."""
         # The body of a pass stands in here: a call per pass would cost a fifth of a ring hop.
         d, me, status, status_of = self.dispatcher, self.task, self.status, cancel_status_of
-        ready, take, put, turns = d.ready, d.ready.popleft, d.ready.append, d.turns
-        left, since, recycle = d.budget, d.clock(), d.spare.append
-        mark = left - CLOCK_STEPS
+        ready, put, recycle, turns = d.ready, d.ready.append, d.spare.append, d.turns
+        left, since, mark = d.budget, d.clock(), d.budget - CLOCK_STEPS
         while ready:
-            a = take()
+            a = ready.popleft()
             if a.state > DRAINING:
                 n = await self._run_other(a)
             else:
                 self.running = a
                 a.worker = self
-                q, n, table, target, senders, e = a.queue, turns, a.table, a.target, a.senders, None
+                q, table, target = a.queue, a.table, a.target
+                n, senders, e = turns, a.senders, None
                 if (depth := len(q)) > a.high_water:
                     a.high_water = depth
                 try:
                     while q and n:
-                        n -= 1
-                        e = q.popleft()
+                        n, e = n - 1, q.popleft()
                         if senders:
                             move_in(a)
                         if (kind := e.__class__) is Ask:
                             if e.done:
                                 continue
-                            self.ask = e
-                            m = e.message
+                            self.ask, m = e, e.message
                             is_async, wants_context, fn = table[m.__class__]
                             r = fn(target, m, a.context) if wants_context else fn(target, m)
                             if is_async:
@@ -309,3 +306,6 @@ class Worker:
 
 def _never(_: RaiseCancelT) -> Abort:
     return Abort.FAILED  # an idle worker is woken, never cancelled (derisk R9)
+
+
+IDLE: Final = Trap(_never)
