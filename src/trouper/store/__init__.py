@@ -34,6 +34,7 @@ from ._protocol import Store as Store
 from ._protocol import Submission as Submission
 from ._protocol import Tx as Tx
 from ._protocol import Unit as Unit
+from ._readers import Reader as Reader
 from ._records import decode_record as decode_record
 from ._records import encode_record as encode_record
 from ._records import is_record as is_record
@@ -43,7 +44,6 @@ from ._sealed import Sealed as Sealed
 from ._shape import Shape as Shape
 from ._shape import register_type as register_type
 from ._shape import shape_of as shape_of
-from ._snapshot import Reader as Reader
 from ._stat import Stat as Stat
 from ._stat import stat as stat
 from ._verify import Finding as Finding

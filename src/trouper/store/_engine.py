@@ -41,6 +41,7 @@ from ._shortage import cannot_open
 from ._state import OWN_KEY, OWN_TABLE, StoreState
 
 _DATA_FORMAT: Final = (0, 9)
+READER_CHECKS: Final = 100  # commits between two looks for dead readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class LmdbEngine:
         self._data = directory / DATA_FILE
         self._opened: tuple[Env, Owner, StoreState] | None = None
         self._inodes: list[tuple[Path, tuple[int, int]]] = []
+        self._commits = 0
         self._short = False  # whether the last commit found no room
 
     @property
@@ -160,6 +162,12 @@ class LmdbEngine:
         if self._short:
             env.sync()
             self._short = False
+
+    def count_commit(self, env: Env) -> None:
+        """Look for dead readers once in a while: a killed tool must not make the file grow."""
+        self._commits += 1
+        if self._commits % READER_CHECKS == 0:
+            env.clear_readers()
 
     def check_names(self) -> None:
         """Refuse to go on if a file of the store was renamed, replaced or removed meanwhile.
@@ -309,6 +317,7 @@ class LmdbBatch:
         if self._kept:
             self._engine.found_room(self._env)
             self._engine.check_names()
+            self._engine.count_commit(self._env)
         self._engine.head = self._head
 
     def abort(self) -> None:

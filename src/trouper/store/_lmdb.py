@@ -24,8 +24,9 @@ import lmdb
 import lmdb.verify
 
 from ..errors import ForeignFork, StoreClosed, StoreFull, StoreLost
-from ._meaning import as_damaged, as_lost, at_commit, at_open
+from ._meaning import as_lost, at_commit, at_open, at_read
 from ._overlay import Writes
+from ._readers import hint
 from ._shortage import is_shortage
 
 MIN_MAP: Final = 1024 * 1024
@@ -135,7 +136,7 @@ class Env:
         except lmdb.NotFoundError:
             return None
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
 
     def is_blank(self) -> bool:
         """Tell whether nothing was ever committed to it."""
@@ -143,7 +144,7 @@ class Env:
             with self._live().begin() as txn:
                 return txn.stat()["entries"] == 0
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
 
     def open_tables(self, names: Iterable[str]) -> WriteTxn:
         """Open, and make, the tables; return the transaction that must be committed for it.
@@ -163,7 +164,7 @@ class Env:
         except lmdb.MapFullError as error:
             raise MapFull from error
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
         return WriteTxn(self.name, raw, self._dbs)
 
     def read(self, table: str, key: bytes) -> bytes | None:
@@ -172,7 +173,7 @@ class Env:
             with self._gate, self._live().begin() as txn:
                 return txn.get(key, db=self._dbs[table])
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
 
     def scan(
         self, table: str, prefix: bytes, after: bytes, limit: int | None
@@ -182,7 +183,7 @@ class Env:
             with self._gate, self._live().begin() as txn:
                 return _items(txn, self._dbs[table], prefix, after, limit)
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
 
     def begin(self) -> WriteTxn:
         """Begin a write transaction."""
@@ -192,23 +193,30 @@ class Env:
             raise as_lost(self.name, error) from error
 
     def grow(self, limit: int) -> None:
-        """Double the map, with no transaction open.
+        """Make room, with no transaction open: what dead readers held, or a map of twice the size.
 
         Raises:
             StoreFull: It is at its limit.
         """
         env = self._live()
+        if env.reader_check():
+            return
         size = env.info()["map_size"]
         wanted = min(size * 2, limit)
         if wanted <= size:
             raise StoreFull(
                 f"store {self.name!r} is at its map limit of {size} bytes: nothing of this unit "
-                f"was written. Delete rows, or open it with a larger map_limit.",
+                f"was written. Delete rows, or open it with a larger map_limit."
+                f"{hint(env.readers())}",
                 store=self.name,
             )
         with self._copied:
             self._copied.wait_for(self._uncopied)
             env.set_mapsize(wanted)
+
+    def clear_readers(self) -> None:
+        """Free what readers hold that were killed: it would never be used again."""
+        self._live().reader_check()
 
     def sync(self) -> None:
         """Flush what level ``relaxed`` may have left in flight."""
@@ -236,7 +244,7 @@ class Env:
         try:
             env.copyfd(fd, compact=True)
         except lmdb.Error as error:
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
         finally:
             with self._copied:
                 self._copies -= 1
@@ -285,7 +293,7 @@ class WriteTxn:
         try:
             return self.raw.get(key, db=self._dbs[table])
         except lmdb.Error as error:
-            raise as_damaged(self._name, error) from error
+            raise at_read(self._name, error) from error
 
     def items(
         self, table: str, prefix: bytes, after: bytes, limit: int | None
@@ -294,14 +302,14 @@ class WriteTxn:
         try:
             return _items(self.raw, self._dbs[table], prefix, after, limit)
         except lmdb.Error as error:
-            raise as_damaged(self._name, error) from error
+            raise at_read(self._name, error) from error
 
     def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
         """See `View.keys`."""
         try:
             return _keys(self.raw, self._dbs[table], prefix, limit)
         except lmdb.Error as error:
-            raise as_damaged(self._name, error) from error
+            raise at_read(self._name, error) from error
 
     def last_key(self, table: str) -> bytes | None:
         """Return the last key of a table, or None."""
@@ -309,7 +317,7 @@ class WriteTxn:
             with self.raw.cursor(db=self._dbs[table]) as cursor:
                 return cursor.key() if cursor.last() else None
         except lmdb.Error as error:
-            raise as_damaged(self._name, error) from error
+            raise at_read(self._name, error) from error
 
     def write(self, writes: Writes) -> None:
         """Write what a unit wrote.

@@ -11,6 +11,7 @@ from ..errors import PathRefused, StoreDamaged, StoreFull, StoreLost
 from ._shortage import cannot_open, is_full, is_shortage
 
 NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_READERS_FULL: Final = -30790  # of LMDB
 NO_ACCESS: Final = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
@@ -29,6 +30,8 @@ def at_open(directory: Path, error: Exception) -> StoreFull | PathRefused | Stor
             path=name,
             reason=str(error),
         )
+    if code == _READERS_FULL:
+        return _crowded(name)
     if is_shortage(code):
         return cannot_open(directory, code, os.strerror(code))
     return as_damaged(name, error)
@@ -47,6 +50,11 @@ def at_commit(name: str, error: Exception) -> StoreFull | StoreLost:
     return as_lost(name, error)
 
 
+def at_read(name: str, error: Exception) -> StoreFull | StoreDamaged:
+    """Return what an error of a read means: too many read it, or it cannot be read."""
+    return _crowded(name) if _code(error) == _READERS_FULL else as_damaged(name, error)
+
+
 def as_damaged(name: str, error: Exception) -> StoreDamaged:
     """Return the error of a read that LMDB could not do."""
     return StoreDamaged(
@@ -62,6 +70,14 @@ def as_lost(name: str, error: Exception) -> StoreLost:
     return StoreLost(
         f"a commit to store {name!r} failed ({error}): outcome unknown. Reopen the store; what it "
         f"holds then decides.",
+        store=name,
+    )
+
+
+def _crowded(name: str) -> StoreFull:
+    return StoreFull(
+        f"store {name!r} has as many readers as it can have. Let some of the processes that read "
+        f"it end, and retry.",
         store=name,
     )
 

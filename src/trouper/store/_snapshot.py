@@ -15,17 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast, final
 
-from ..errors import StoreDamaged, StoreError, StoreOwned
+from ..errors import StoreDamaged, StoreError, StoreFull, StoreOwned
 from ._lmdb import LmdbError, map_readonly
-from ._meaning import as_damaged, at_open
+from ._meaning import at_open, at_read
 from ._place import MAP_LOCK_FILE
-
-
-class Reader(NamedTuple):
-    """Somebody who reads a store right now, and at which commit."""
-
-    pid: int
-    commit: int
+from ._readers import Reader, readers_in
 
 
 class Room(NamedTuple):
@@ -78,7 +72,7 @@ class Snapshot:
             }
         except LmdbError as error:
             self._env.close()
-            raise as_damaged(self.name, error) from error
+            raise at_read(self.name, error) from error
         except BaseException:
             self._env.close()
             raise
@@ -156,22 +150,13 @@ class Snapshot:
 
     def readers(self) -> list[Reader]:
         """Return who reads the store now, this process left out; of a live store only."""
-        found: list[Reader] = []
-        for line in self._env.readers().splitlines():
-            match line.split():
-                # a slot with "-" for its commit is only kept for the next read
-                case [pid, _, commit] if pid.isdigit() and commit.isdigit():
-                    if int(pid) != os.getpid():
-                        found.append(Reader(int(pid), int(commit)))
-                case _:
-                    pass
-        return found
+        return readers_in(self._env.readers())
 
     def _stat(self, table: str) -> dict[str, int]:
         return cast("dict[str, int]", self._txn.stat(self._dbs[table]))
 
-    def _damaged(self, error: Exception) -> StoreDamaged:
-        return as_damaged(self.name, error)
+    def _damaged(self, error: Exception) -> StoreDamaged | StoreFull:
+        return at_read(self.name, error)
 
 
 def _inodes(names: Sequence[Path]) -> list[tuple[int, int] | None]:

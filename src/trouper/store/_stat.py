@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from ._readers import Reader
 from ._reading import snapshot_of
-from ._snapshot import Reader
 
 
 @dataclass(frozen=True, slots=True)
