@@ -40,7 +40,7 @@ def split(output: str) -> tuple[list[str], list[int]]:
 
 
 @pytest.mark.usefixtures("strace")
-@pytest.mark.parametrize("flush", [8, 9, 10])
+@pytest.mark.parametrize("flush", [9, 10])
 def test_a_system_whose_store_is_lost_ends_with_that_and_its_supervisor_reopens_it(
     tmp_path: Path, flush: int
 ) -> None:
