@@ -127,3 +127,28 @@ async def test_a_generic_base_may_be_widened() -> None:
     with pytest.raises(TypeError, match="no handler for Total"):
 
         class Narrow(Base[Add | Total]): ...
+
+
+async def test_an_actor_may_have_slots_and_then_has_no_dict() -> None:
+    class Total(Request[int]):
+        pass
+
+    class Slim(Actor[int | Total]):
+        __slots__ = ("seen",)
+
+        def __init__(self) -> None:
+            self.seen = 0
+
+        @handles(int)
+        def count(self, message: int) -> None:
+            self.seen += message
+
+        @handles(Total)
+        def total(self, message: Total) -> int:
+            return self.seen
+
+    assert not hasattr(Slim(), "__dict__")
+    async with open_system("s") as system:
+        ref = await system.spawn(Slim)
+        ref.tell(2)
+        assert await ref.ask(Total()) == 2

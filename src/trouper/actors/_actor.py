@@ -23,6 +23,8 @@ class Actor(Generic[M]):
         TypeError: At class creation, when the declared union and the handlers disagree.
     """
 
+    __slots__ = ()  # subclasses may have some, for less memory; by default they have none
+
     __behaviour__: ClassVar[Behaviour]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -40,6 +40,7 @@ class Life:
         "is_beyond_help",
         "is_own_end",
         "lane",
+        "lives",
         "path",
         "restarting",
         "retry",
@@ -53,6 +54,7 @@ class Life:
         self.serial = 0  # numbers the unnamed children
         self.belongings: Belongings | None = None
         self.lane: trio.Lock | None = None  # serialises the supervision of the children
+        self.lives = 1  # begun so far
         self.history = History()
         self.brood: History | None = None  # of the children, when they restart together
         self.crash: BaseException | None = None  # the failure that no restart has mended yet

@@ -50,7 +50,6 @@ class LocalRef(Mailbox, Ref[Any]):
         "exit",
         "label",
         "life",
-        "lives",
         "make",
         "options",
         "parent",
@@ -78,7 +77,6 @@ class LocalRef(Mailbox, Ref[Any]):
         self.options = options
         self.life: Life | None = None
         self.exit: Exit | None = None
-        self.lives = 1
 
     def __repr__(self) -> str:
         return f"<Ref {self.path}>"
@@ -106,7 +104,7 @@ class LocalRef(Mailbox, Ref[Any]):
 
     @property
     def incarnation(self) -> int:
-        return self.lives
+        return 1 if self.life is None else self.life.lives
 
     def need_life(self) -> Life:
         """Return the rarely needed part of the record, made now if it was not there."""

@@ -46,11 +46,11 @@ async def supervise(ref: LocalRef, error: BaseException) -> None:
     if not parent.options.strategy.is_shared:
         lost = await _mend(parent, ref, error)
     else:
-        home, lives = parent.need_life(), ref.lives
+        home, lives = parent.need_life(), ref.incarnation
         if home.lane is None:
             home.lane = trio.Lock()
         async with home.lane:
-            if ref.lives != lives:
+            if ref.incarnation != lives:
                 return  # restarted with a sibling meanwhile: its own failure is not counted
             lost = await _mend(parent, ref, error)
     if lost is None:
@@ -172,7 +172,7 @@ async def _end_life(ref: LocalRef, why: Exit, concerned: Iterable[LocalRef]) -> 
 async def _begin_life(ref: LocalRef) -> BaseException | None:
     """Put a fresh instance behind the ref; the mail stays, in order. Return why it failed."""
     with _at_work(ref):
-        ref.lives += 1
+        ref.need_life().lives += 1
         try:
             build(ref, ref.make(*ref.args))
             await run_started(ref)

@@ -21,7 +21,6 @@ from ..mailbox import (
     RUNNING,
     STOPPING,
     Dispatcher,
-    Intake,
     Job,
     Overflow,
     Priority,
@@ -76,7 +75,7 @@ class Runtime:
         self.failure: BaseException | None = None
         self.closing = False
         self.capacity = mailbox
-        self.intake = REJECT if overflow == "reject" else Intake(overflow)
+        self.intake = make_intake(overflow, None).sized(mailbox)
         # The strategy is the system's own; actors take over how often and how fast, not whom.
         theirs = one_for_one(intensity=strategy.intensity, backoff=strategy.backoff)
         self.options = SpawnOptions("never", theirs, shutdown, 0)

@@ -41,7 +41,7 @@ def hold_up(box: Mailbox) -> None:
 
 def note_arrival(box: Mailbox, q: deque[Any]) -> None:
     """Note the first message since the mailbox was held up, or nearly emptied meanwhile."""
-    box.room = box.intake.room(box.capacity)
+    box.room = box.intake.room
     if not q:
         box.age = Age(trio.current_time())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -44,14 +44,22 @@ class Intake:
 
     ``priority`` is called with a message; lower values are served first, equal ones in order of
     arrival. What it returns for a message must not change while that waits.
+
+    ``capacity`` is how many messages may wait. One object serves all mailboxes with these rules.
     """
 
     overflow: Overflow = "reject"
     priority: Priority | None = None
+    capacity: int = 0
 
-    def room(self, capacity: int) -> int:
-        """Return the length of a queue from which on putting is this module's business."""
-        return capacity if self.priority is None else 1
+    def sized(self, capacity: int) -> Intake:
+        """Return these rules for so many messages."""
+        return self if self.capacity == capacity else replace(self, capacity=capacity)
+
+    @property
+    def room(self) -> int:
+        """The length of a queue from which on putting is this module's business."""
+        return self.capacity if self.priority is None else 1
 
     @property
     def is_dropping(self) -> bool:

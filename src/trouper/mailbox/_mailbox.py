@@ -45,7 +45,6 @@ class Mailbox:
     __slots__ = (
         "accepts",
         "age",
-        "capacity",
         "context",
         "control",
         "dispatcher",
@@ -71,9 +70,10 @@ class Mailbox:
     ) -> None:
         self.dispatcher = dispatcher
         self.table = self.accepts = table
-        self.capacity = capacity
+        if intake.capacity != capacity:
+            intake = intake.sized(capacity)
         self.intake = intake
-        self.room = capacity if intake is REJECT else intake.room(capacity)
+        self.room = capacity if intake.priority is None else 1
         self.state = STARTING
         self.queued = True
         self.target: Any = None  # first argument of every handler
@@ -108,6 +108,11 @@ class Mailbox:
     def not_taken(self, message: Any, reason: str) -> None:
         """Account for a message that will never have its turn (a dead letter)."""
         raise NotImplementedError
+
+    @property
+    def capacity(self) -> int:
+        """How many messages may wait."""
+        return self.intake.capacity
 
     # --- sending ----------------------------------------------------------------------------------
 
