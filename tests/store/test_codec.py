@@ -224,3 +224,108 @@ async def test_ctrl_c_is_not_lost_inside_the_encoder(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(cbor2, name, watched(getattr(cbor2, name)))
     assert decode(encode([1])) == [1]
     assert protected == [True] * 3  # what was decoded is encoded again, to compare
+
+
+HOSTILE = """
+import sys, datetime as dt
+from dataclasses import dataclass
+from typing import Any
+from trouper.errors import TooLarge, ValueRefused
+from trouper.store import canonical, decode, encode, fingerprint, shape_of
+
+sys.setrecursionlimit(1_000_000)  # the limit must not be what saves us
+
+@dataclass
+class Node:
+    left: Any
+    right: "Node | None" = None
+    more: "list[Node] | None" = None
+
+def nested(kind, depth=100_000):
+    value = 0
+    for _ in range(depth):
+        value = kind(value)
+    return value
+
+def cycle(value, into):
+    into(value)
+    return value
+
+def twice(value, levels=64):
+    for _ in range(levels):
+        value = Node(0, None, [value, value])
+    return value
+
+graph = [1]
+for _ in range(50):
+    graph = [graph, graph]
+
+values = {
+    "list": nested(lambda v: [v]),
+    "dict": nested(lambda v: {"a": v}),
+    "tuple": nested(lambda v: (v,)),
+    "both": nested(lambda v: [{"a": v}]),
+    "cycle": cycle([], lambda v: v.append(v)),
+    "cycle in a dict": cycle({}, lambda v: v.update(a=v)),
+    "memoryview": memoryview(b"x"),
+    "memoryview within": [{"a": memoryview(b"x" * 9)}],
+    "range": range(10**12),
+    "generator": (i for i in range(3)),
+    "nan key": {float("nan"): 1},
+    "bytes key": {b"a": 1},
+    "surrogate": "\\ud800",
+    "surrogate key": {"\\udfff": 1},
+    "int": 2**64,
+    "huge int": 10**100_000,
+    "text": "x" * (17 << 20),
+}
+doors = [encode, canonical, lambda v: fingerprint("golden/1", v)]
+for name, value in values.items():
+    for door in doors:
+        try:
+            door(value)
+        except (ValueRefused, TooLarge) as error:
+            assert len(str(error)) < 300_000, name
+        else:
+            raise AssertionError(name)
+
+nodes = {
+    "chain": nested(lambda v: Node(0, v or None)),
+    "cycle": cycle(Node(1), lambda v: setattr(v, "right", v)),
+    "cycle in a list": cycle(Node(1), lambda v: setattr(v, "more", [v])),
+    "unfolding": twice(Node(1)),
+    "plain within": Node(values["list"]),
+    "unfolding within": Node(graph),
+    "shared much": Node(0, None, [Node([0] * 100_000)] * 100_000),
+}
+for name, value in nodes.items():
+    try:
+        shape_of(Node).to_plain(value)
+    except ValueRefused:
+        pass
+    else:
+        raise AssertionError(name)
+
+cyclic = b"\\xd8\\x1c\\x81\\xd8\\x1d\\x00"
+for data in (b"\\x81" * 10**6, b"\\xc1" * 10**6, cyclic, b"\\x9b" + b"\\xff" * 8):
+    try:
+        decode(data)
+    except ValueRefused:
+        continue
+    raise AssertionError(data[:9])
+print("lives", flush=True)
+import os; os._exit(0)  # tearing down what is nested so deep recurses too
+"""
+
+
+def test_hostile_values_are_refused_and_the_interpreter_lives() -> None:
+    """In a child of limited memory: what goes wrong here kills the process."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)\n"
+    run = subprocess.run(
+        [sys.executable, "-c", limit + HOSTILE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (run.returncode, run.stdout) == (0, "lives\n"), run.stderr[-2000:]

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+from dataclasses import dataclass
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from trouper.errors import ValueRefused
 from trouper.store import canonical, fingerprint
+
+
+class Colour(enum.Enum):
+    RED = enum.auto()
+
+
+@dataclass(frozen=True)
+class Order:
+    id: UUID
+    cents: Decimal
+    at: dt.datetime
+    colour: Colour | None = None
+    tags: frozenset[str] = frozenset()
+
+
+def cycle() -> list[Any]:
+    value: list[Any] = [(1,)]
+    value.append(value)
+    return value
+
 
 GOLDEN: list[tuple[Any, str, str]] = [
     # value, canonical bytes, fingerprint in domain "golden/1"
@@ -113,6 +139,84 @@ def test_a_domain_without_a_version_is_refused(domain: str) -> None:
         fingerprint(domain, None)
 
 
-def test_a_value_outside_the_profile_has_no_fingerprint() -> None:
-    with pytest.raises(ValueRefused):
-        fingerprint("golden/1", (1, 2))
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (object(), "$"),
+        ([{"a": object()}], "$[0]['a']"),
+        ({"a": {1: 2}}, "$['a']"),
+        (cycle(), "$" + "[1]" * 64 + "[0]"),
+    ],
+)
+def test_a_value_without_a_plain_form_has_no_fingerprint(value: Any, place: str) -> None:
+    with pytest.raises(ValueRefused) as caught:
+        fingerprint("golden/1", value)
+    assert caught.value.path == place
+
+
+STRUCTURED: list[tuple[Any, Any, str]] = [
+    # value, plain form, fingerprint in domain "golden/1"
+    (
+        Order(
+            UUID("01234567-89ab-cdef-0123-456789abcdef"),
+            Decimal("12.50"),
+            dt.datetime(2026, 11, 30, tzinfo=dt.UTC),
+        ),
+        {
+            "id": "01234567-89ab-cdef-0123-456789abcdef",
+            "cents": "12.50",
+            "at": "2026-11-30T00:00:00+00:00",
+            "colour": None,
+            "tags": [],
+        },
+        "a5480866053bbde2d41199799992a8662cbf1bb2ed08c939082eb36602395bd0",
+    ),
+    (
+        Order(
+            UUID("01234567-89ab-cdef-0123-456789abcdef"),
+            Decimal("1E+3"),
+            dt.datetime(2026, 11, 30, 1, 2, 3, 4, dt.UTC),
+            Colour.RED,
+            frozenset("ba"),
+        ),
+        {
+            "id": "01234567-89ab-cdef-0123-456789abcdef",
+            "cents": "1E+3",
+            "at": "2026-11-30T01:02:03.000004+00:00",
+            "colour": "RED",
+            "tags": ["a", "b"],
+        },
+        "97b1b4d2590874944abe0fd41de727505d14b4de91b8505fdafca1e6a5aef423",
+    ),
+    (Colour.RED, "RED", "26d0a68079795e49021a63170cd001f77f7dcc9d3ec130f10a02c291bf58bf3f"),
+    (
+        dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
+        "2026-10-25T02:30:00+01:00[Europe/Berlin]",
+        "6ae6710504c1f0274754145ca2e98bd8ef2bedbbd7e7f1d646b4d0be7f7c12a0",
+    ),
+    (
+        dt.date(2026, 11, 30),
+        "2026-11-30",
+        "40766d9551083319bf63111d873c11796a3e0a63136b3aeb0bf0b5581583a7eb",
+    ),
+    (
+        dt.timedelta(-1, 2, 3),
+        [-1, 2, 3],
+        "dd702c00a16b1ff3ea1361f0b644a22e8e71c6b785114ffb38c92051b47ffb55",
+    ),
+    (
+        UUID("01234567-89ab-cdef-0123-456789abcdef"),
+        "01234567-89ab-cdef-0123-456789abcdef",
+        "08513ccc2ccb6ecc8a1321ae6d14c87d447841a58f77a9079725a0cd54685fb3",
+    ),
+    (Decimal("-0.0"), "-0.0", "37d4a542439645de34f8491448852745d0d3ecc1b8afd621e117db811aa854c1"),
+    ((1, "a"), [1, "a"], "1b332f8ac96719575c74b9e868832402b14e37db6e5d504b5932f1dacd113f36"),
+    ({2, 1, 10}, [1, 2, 10], "0aa65507572e6491dd8a90a244a116624ec63071e2e3661ed783a0002a54079a"),
+]
+
+
+@pytest.mark.parametrize(("value", "plain", "digest"), STRUCTURED)
+def test_golden_vectors_of_structured_values_hold(value: Any, plain: Any, digest: str) -> None:
+    assert fingerprint("golden/1", value) == fingerprint("golden/1", plain)
+    assert fingerprint("golden/1", value).hex() == digest
+    assert fingerprint("golden/1", [{"in": value}]) == fingerprint("golden/1", [{"in": plain}])

@@ -341,13 +341,13 @@ REFUSED: list[tuple[Any, Any, str, str]] = [
     (dt.time, dt.time(1, tzinfo=BERLIN), "$", "fixed offset"),
     (dt.time, dt.time(1, fold=1), "$", "no fold"),
     (dt.date, NOON, "$", "would come back as a datetime.date"),
-    (Node, cyclic(), "$", "a cycle"),
-    (Node, chain(100_000), "$", "nested too deep"),
+    (Node, cyclic(), "$" + ".next" * 64, "a cycle"),
+    (Node, chain(100_000), "$" + ".next" * 64, "deeper than 64"),
     (Moody, grown(Moody(1)), "$", "x is negative"),
     (Rising, Rising(1), "$", "something else"),
     (Hidden, Hidden(1, 2), "$", "scale"),
     (Loosely, Loosely.model_construct(x=1), "$", "something else"),
-    (list[Node], [chain(70)] * 2, "$" + "[0]" + "['next']" * 63, "deeper than 64"),
+    (list[Node], [chain(70)] * 2, "$[0]" + ".next" * 63, "deeper than 64"),
     (Open, Open(x=1, z=2), "$", "extra fields"),  # type: ignore[call-arg]
     (tuple[Any, ...], (Loose(),), "$[0]", "Loose"),
 ]

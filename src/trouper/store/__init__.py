@@ -41,9 +41,11 @@ from ._records import is_record as is_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
+from ._shape import PLAIN as PLAIN
 from ._shape import Shape as Shape
 from ._shape import register_type as register_type
 from ._shape import shape_of as shape_of
+from ._shape import shapes_of as shapes_of
 from ._stat import Stat as Stat
 from ._stat import stat as stat
 from ._verify import Finding as Finding
@@ -52,6 +54,7 @@ from ._verify import verify as verify
 
 __all__ = (
     "HISTORY",
+    "PLAIN",
     "TABLES",
     "Backup",
     "Compacted",
@@ -93,6 +96,7 @@ __all__ = (
     "register_type",
     "row_key",
     "shape_of",
+    "shapes_of",
     "stat",
     "upcaster",
     "verify",

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeGuard, cast
 import cbor2
 from trio.lowlevel import enable_ki_protection
 
-from ..errors import TooLarge, TrouperError, ValueRefused
+from ..errors import InvariantError, TooLarge, TrouperError, ValueRefused
+from ._short import short_row
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 1_000_000
@@ -91,11 +92,13 @@ def decode(data: bytes, *, is_canonical: bool = False, max_bytes: int = MAX_BYTE
 @enable_ki_protection
 def encode_row(row: list[Any], names: tuple[str, ...], max_bytes: int) -> bytes:
     """Encode ``[kind, version, *fields]``; a refusal names the field, and the place inside it."""
-    if not _sound(row, MAX_DEPTH + 1):
-        for name, field in zip(names, row[2:], strict=True):
-            _explain(field, f"{row[0]}.{name}")
     try:
-        body: bytes = cbor2.dumps(row)
+        body = short_row(row)
+        if body is None:
+            if not _sound(row, MAX_DEPTH + 1):
+                for name, field in zip(names, row[2:], strict=True):
+                    _explain(field, f"{row[0]}.{name}")
+            body = cast(bytes, cbor2.dumps(row))
     except UnicodeEncodeError:
         for name, field in zip(names, row[2:], strict=True):
             _explain(field, f"{row[0]}.{name}")
@@ -162,8 +165,8 @@ def _dump(value: object, path: str, is_canonical: bool, max_bytes: int) -> bytes
     return data
 
 
-def _sound(value: object, max_depth: int) -> bool:
-    """Tell whether a value fits the profile, level by level, without recursion or paths."""
+def _sound(value: object, max_depth: int) -> int:
+    """Count the values of a value level by level, without recursion; 0 if one does not fit."""
     level: list[Any] = [value]
     nodes = 1
     depth = 0
@@ -176,29 +179,29 @@ def _sound(value: object, max_depth: int) -> bool:
                 continue
             if kind is int:
                 if not INT_MIN <= item <= INT_MAX:
-                    return False
+                    return 0
                 continue
             nested = True
             if kind is list:
                 nodes += len(item)
                 if nodes > MAX_NODES:  # before growing `below`: a small graph can unfold for ever
-                    return False
+                    return 0
                 below += item
             elif kind is dict:
                 nodes += len(item)
                 if nodes > MAX_NODES:
-                    return False
+                    return 0
                 for key in item:
                     if type(key) is not str:
-                        return False
+                        return 0
                 below += item.values()
             else:
-                return False
+                return 0
         depth += nested
         if depth > max_depth:
-            return False
+            return 0
         level = below
-    return True
+    return nodes
 
 
 def _explain(value: object, root: str) -> None:
@@ -216,22 +219,25 @@ def _explain(value: object, root: str) -> None:
         pending.extend(reversed(_children(path, item, depth + 1)))
 
 
-def objection(value: object) -> tuple[str, str] | None:
-    """Return the place inside a value that is outside the profile, and why; None if it is within.
+def measure(value: object) -> int:
+    """Return how many values a value holds, itself included; 0 if one is outside the profile.
 
     Cheaper than encoding, for parts of a value whose whole will be encoded.
     """
     kind: type[Any] = type(value)
     if kind is str:
-        sound = cast("str", value).isascii() or _encodable(cast("str", value))
-    else:
-        sound = kind in _LEAVES or _sound(value, MAX_DEPTH)
-    if not sound:
-        try:
-            _explain(value, "")
-        except ValueRefused as refused:
-            return refused.path, refused.reason
-    return None
+        text = cast("str", value)
+        return 1 if text.isascii() or _encodable(text) else 0
+    return 1 if kind in _LEAVES else _sound(value, MAX_DEPTH)
+
+
+def objection(value: object) -> tuple[str, str]:
+    """Return the place inside an unsound value, and what is wrong there."""
+    try:
+        _explain(value, "")
+    except ValueRefused as refused:
+        return refused.path, refused.reason
+    raise InvariantError(f"a value that is sound was called unsound: {value!r:.80}")
 
 
 def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:

@@ -12,23 +12,32 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
+from ..errors import ValueRefused
 from ._codec import canonical
+from ._shape import plain_of
 
 _DOMAIN: Final = re.compile(r"[a-z][a-z0-9_.-]*/[1-9][0-9]*")
 
 
 def fingerprint(domain: str, value: object) -> bytes:
-    """Return the 32-byte fingerprint of a profile value in a versioned domain.
+    """Return the 32-byte fingerprint of a value in a versioned domain.
+
+    That of a structured value is that of its plain form.
 
     Args:
         domain: What is compared, with the version of its shape: ``"envelope/1"``.
-        value: The value, in the codec's profile.
+        value: The value.
 
     Raises:
-        ValueRefused: Something in it is outside the profile.
+        ValueRefused: Something in it has no plain form.
         ValueError: `domain` is not ``name/version``.
     """
-    return sha256(_prefix(domain) + canonical(value)).digest()
+    prefix = _prefix(domain)
+    try:
+        data = canonical(value)
+    except ValueRefused:
+        data = canonical(plain_of(value))
+    return sha256(prefix + data).digest()
 
 
 @lru_cache(maxsize=256)

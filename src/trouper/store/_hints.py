@@ -234,15 +234,16 @@ def hints_of_record(kind: type[Any], names: Sequence[str]) -> list[tuple[str, An
     except Misfit:
         found: dict[str, Any] = {}
         for base in reversed(kind.__mro__):
-            found |= resolve(inspect.get_annotations(base), base.__module__, {})
+            module = sys.modules.get(base.__module__)
+            known = {} if module is None else vars(module)
+            found |= resolve(inspect.get_annotations(base), known, {})
         return [(name, found.get(name, Any)) for name in names]
 
 
 def resolve(
-    annotations: Mapping[str, Any], module: str, local: Mapping[str, Any]
+    annotations: Mapping[str, Any], names: Mapping[str, Any], local: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Resolve annotations one by one: what one of them names must not spoil the others."""
-    names = vars(sys.modules[module]) if module in sys.modules else {}
     found: dict[str, Any] = {}
     for name, annotation in annotations.items():
         shim = types.SimpleNamespace(__annotations__={name: annotation})

@@ -6,13 +6,14 @@ carried only if it is of exactly the type that will come back.
 
 from __future__ import annotations
 
+import threading
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ._codec import canonical, objection
+from ._codec import MAX_DEPTH, MAX_NODES, canonical, measure, objection
 from ._forms import FORMS, Misfit, enum_form
 from ._hints import (
     DICTS,
@@ -66,11 +67,46 @@ def out_of(hint: Any) -> Out:
     return _fields(kind, hint)
 
 
+class _Budget(threading.local):
+    nodes = MAX_NODES
+    depth = 0
+
+
+_budget: Final = _Budget()  # a row may be encoded on the loop and on the writer's thread at a time
+
+
+def begin() -> None:
+    """Begin a value. What was left behind by one that was refused is forgotten."""
+    _budget.nodes, _budget.depth = MAX_NODES, 0
+
+
+def enter(nodes: int) -> None:
+    """Go one level down, to so many values.
+
+    Counted and not left to the interpreter: its limit may be set so high that it dies, and a small
+    graph whose parts are shared unfolds for ever.
+    """
+    _budget.nodes -= nodes
+    _budget.depth += 1
+    if _budget.nodes < 0:
+        raise Misfit(f"more than {MAX_NODES} values in one value")
+    if _budget.depth > MAX_DEPTH:
+        raise Misfit(f"nested deeper than {MAX_DEPTH}, or a cycle")
+
+
+def leave() -> None:
+    """Go one level up again."""
+    _budget.depth -= 1
+
+
 def _plain(value: Any) -> Any:
-    found = objection(value)
-    if found is not None:
-        place, reason = found
+    nodes = measure(value)
+    if not nodes:
+        place, reason = objection(value)
         raise Misfit(reason).at(place)
+    if nodes > 1:
+        enter(nodes)
+        leave()
     return value
 
 
@@ -88,12 +124,14 @@ def _require_type(value: object, kind: type[Any]) -> None:
 def _single(kind: type[Any], form: Out) -> Out:
     def out(value: Any) -> Any:
         _require_type(value, kind)
+        enter(1)  # the form of a record goes on inside it
         try:
             plain = form(value)
-        except (Misfit, RecursionError):
+        except Misfit:
             raise
         except Exception as error:
             raise Misfit(f"{type(error).__name__}: {error}") from error
+        leave()
         return _plain(plain)
 
     return out
@@ -102,6 +140,7 @@ def _single(kind: type[Any], form: Out) -> Out:
 def _items(kind: type[Any], item: Any) -> Out:
     def out(value: Any) -> list[Any]:
         _require_type(value, kind)
+        enter(len(value))
         convert = out_of(item)
         found: list[Any] = []
         for index, part in enumerate(value):
@@ -109,6 +148,7 @@ def _items(kind: type[Any], item: Any) -> Out:
                 found.append(convert(part))
             except Misfit as misfit:
                 raise misfit.at(f"[{index}]") from None
+        leave()
         return found
 
     return out
@@ -132,6 +172,7 @@ def _places(kind: type[Any], places: Sequence[str], hints: Callable[[], Iterable
         # `act.all_of` gives a list where its type says tuple (ADR 0002): it comes back as a tuple.
         if not (kind is tuple and type_of(value) is list):
             _require_type(value, kind)
+        enter(len(places))
         if len(value) != len(places):
             raise Misfit(f"{len(value)} places where {len(places)} are expected")
         found: list[Any] = []
@@ -140,6 +181,7 @@ def _places(kind: type[Any], places: Sequence[str], hints: Callable[[], Iterable
                 found.append(out_of(hint)(part))
             except Misfit as misfit:
                 raise misfit.at(place) from None
+        leave()
         return found
 
     return out
@@ -150,6 +192,7 @@ def _mapping(key: Any, item: Any) -> Out:
 
     def out(value: Any) -> dict[str, Any]:
         _require_type(value, dict)
+        enter(len(value))
         convert, name_of = out_of(item), out_of(key)
         found: dict[str, Any] = {}
         for name, part in value.items():
@@ -163,6 +206,7 @@ def _mapping(key: Any, item: Any) -> Out:
                 found[plain] = convert(part)
             except Misfit as misfit:
                 raise misfit.at(f"[{name!r:.80}]") from None
+        leave()
         return found
 
     return out
@@ -198,12 +242,14 @@ def _fields(kind: type[Any], hint: Any) -> Out:
             ways[:] = [(name, out_of(field)) for name, field in fields_of(hint)]
         if getattr(value, "__pydantic_extra__", None):
             raise Misfit("a model with extra fields, of whose types nothing is known")
+        enter(len(ways))
         found: dict[str, Any] = {}
         for name, convert in ways:
             try:
                 found[name] = convert(getattr(value, name))
             except Misfit as misfit:
                 raise misfit.at(f".{name}") from None
+        leave()
         return found
 
     return out
@@ -212,6 +258,7 @@ def _fields(kind: type[Any], hint: Any) -> Out:
 def _typed_dict(hint: Any) -> Out:
     def out(value: Any) -> dict[str, Any]:
         _require_type(value, dict)
+        enter(len(value))
         hints = dict(fields_of(hint))
         found: dict[str, Any] = {}
         for name, part in value.items():
@@ -221,6 +268,7 @@ def _typed_dict(hint: Any) -> Out:
                 found[name] = out_of(hints[name])(part)
             except Misfit as misfit:
                 raise misfit.at(f"[{name!r:.80}]") from None
+        leave()
         return found
 
     return out

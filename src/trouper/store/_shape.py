@@ -8,13 +8,14 @@ as itself, and is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar, cast
 
 from ..errors import ValueRefused
 from ._codec import encode
 from ._forms import FORMS, Misfit
-from ._hints import by_hint, describe, forget_hints, is_plain
+from ._hints import Unresolved, by_hint, describe, forget_hints, is_plain, resolve, type_of
+from ._outgoing import begin, enter, leave, out_of
 
 T = TypeVar("T")
 Out = Callable[[Any], Any]
@@ -46,14 +47,14 @@ class Shape(Generic[T]):
             return value
         try:
             out, back = self._made()
+            begin()
             plain = out(value)
             # What is journaled must never be what nobody can rebuild.
+            begin()
             again = out(back(plain))
             same = again == plain and encode(again) == encode(plain)  # 1, 1.0 and True differ
         except Misfit as misfit:
             raise _refused(misfit, path, self._note) from None
-        except RecursionError:
-            raise _refused(Misfit("nested too deep, or a cycle"), path) from None
         except ValueRefused as refused:
             place = refused.path.removeprefix("$")
             raise _refused(Misfit(refused.reason).at(place), path) from None
@@ -83,7 +84,6 @@ class Shape(Generic[T]):
     def _made(self) -> tuple[Out, Back]:
         if self._ways is None:
             from ._converter import back_of  # cattrs costs more than the rest of this package
-            from ._outgoing import out_of
 
             self._ways = out_of(self.hint), back_of(self.hint)
         return self._ways
@@ -104,6 +104,53 @@ def shape_of(hint: Any) -> Shape[Any]:
     nothing; the codec then refuses what is not plain.
     """
     return PLAIN if is_plain(hint) else Shape(hint, is_plain=False)
+
+
+def plain_of(value: Any) -> Any:
+    """Return the plain form of a value by its own type: for a fingerprint, which nobody reads back.
+
+    Raises:
+        ValueRefused: Something in it has no such form; ``path`` says where.
+    """
+    begin()
+    try:
+        return _by_own_type(value)
+    except Misfit as misfit:
+        raise _refused(misfit, "$") from None
+
+
+def _by_own_type(value: Any) -> Any:
+    kind = type_of(value)
+    if kind is list:
+        parts: Iterable[tuple[Any, Any]] = enumerate(cast("list[Any]", value))
+    elif kind is dict:
+        parts = cast("dict[Any, Any]", value).items()
+    else:
+        shape = shape_of(kind)
+        return value if shape.is_plain else shape.out(value)
+    enter(len(value))
+    found: dict[Any, Any] = {}
+    for place, part in parts:
+        try:
+            found[place] = _by_own_type(part)
+        except Misfit as misfit:
+            raise misfit.at(f"[{place!r:.80}]") from None
+    leave()
+    return found if kind is dict else list(found.values())
+
+
+def shapes_of(
+    annotations: Mapping[str, Any], names: Mapping[str, Any], local: Mapping[str, Any]
+) -> dict[str, Shape[Any]]:
+    """Return the shapes that annotations give, read with these global and local names.
+
+    One that cannot be resolved lets plain values pass, and says so when it refuses others.
+    """
+    found = resolve(annotations, names, local)
+    return {
+        name: unresolved(hint.reason) if isinstance(hint, Unresolved) else shape_of(hint)
+        for name, hint in found.items()
+    }
 
 
 def unresolved(reason: str) -> Shape[Any]:

@@ -86,8 +86,9 @@ class Activation:
             TypeError: it is none of these, or does not take these arguments.
         """
         require_activity(what).require_call(args, kwargs)
-        arguments = encode_arguments(args, kwargs)
-        return Call(self, Step(Combinator.ONE, (ChildCall(what.kind, what.name, arguments),)))
+        arguments = what.encode_call(args, kwargs)
+        child = ChildCall(what.kind, what.name, arguments, what.shapes.result)
+        return Call(self, Step(Combinator.ONE, (child,)))
 
     def sleep(self, seconds: float, /) -> Call[None]:
         """Describe a timer. Its due instant is journaled when it opens and survives restarts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -19,7 +19,7 @@ from ...errors import (
     TrouperError,
     UnknownActivity,
 )
-from ...store import decode
+from ...store import PLAIN, Shape
 from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
@@ -51,6 +51,7 @@ class ActivationActor(SingleWriter[Command]):
         "_fresh",
         "_gone",
         "_passed",
+        "_result",
         "_service",
         "_step",
         "_told",
@@ -69,6 +70,7 @@ class ActivationActor(SingleWriter[Command]):
         self._fresh = fresh  # the journal does not hold the row yet
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
+        self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
         self._step: tuple[int, EffectContext] | None = None  # the single step that runs here
         self._watching: str = ""  # the group whose news we asked for
         self._gone = False  # not live any more: nothing is decided here
@@ -187,15 +189,11 @@ class ActivationActor(SingleWriter[Command]):
         rows: list[StepRow] = []
         if not self._fresh:
             rows = [r for _, r in host.store.scan(TABLE, steps_prefix(self.row.scope), StepRow)]
-        args, kwargs = decode(self.row.arguments, is_canonical=True)
         try:
-            activity.require_call(args, kwargs)
-        except TypeError as error:
-            raise ReplayMismatch(
-                f"activation {self.key!r} was started with other arguments than the code now "
-                f"takes: {error}; restore the recorded code, or start under a new key",
-                field="arguments",
-            ) from error
+            args, kwargs = activity.decode_call(self.row.arguments)
+        except ReplayMismatch as error:
+            raise ReplayMismatch(f"activation {self.key!r}: {error}", field=error.field) from error
+        self._result = activity.shapes.result
         self._driver = Driver(
             activity.fn,  # type: ignore[attr-defined]
             self.key,
@@ -230,7 +228,7 @@ class ActivationActor(SingleWriter[Command]):
             return
         match driver.advance():
             case Ended(outcome):
-                turn.row = replace(turn.row, outcome=encode_outcome(outcome))
+                turn.row = replace(turn.row, outcome=encode_outcome(outcome, self._result))
             case Stuck(error):
                 turn.stuck = error
             case Waiting():

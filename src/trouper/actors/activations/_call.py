@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...errors import ActivationError
+from ...store import PLAIN, Shape
 from ..groups import Combinator, Disposition
 
 R_co = TypeVar("R_co", covariant=True)
@@ -19,6 +20,7 @@ class ChildCall:
     kind: str
     name: str
     arguments: bytes
+    result: Shape[Any] = field(default=PLAIN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

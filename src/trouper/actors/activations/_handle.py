@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import trio
 
 from ...errors import ActivationCancelled
+from ...store import PLAIN, Shape
 from ..groups import Cancelled, Completed, Failed, Outcome
 from ._actor import ActivationActor
 
@@ -19,8 +20,15 @@ R_co = TypeVar("R_co", covariant=True)
 class ActivationHandle(Generic[R_co]):
     """One activation, started or joined. Any number of handles may be held on one."""
 
-    def __init__(self, service: Activations, key: str, found: ActivationActor | Outcome) -> None:
+    def __init__(
+        self,
+        service: Activations,
+        key: str,
+        found: ActivationActor | Outcome,
+        result: Shape[Any] = PLAIN,
+    ) -> None:
         self._service = service
+        self._result = result
         self._found = found
         self.key = key
 
@@ -29,6 +37,7 @@ class ActivationHandle(Generic[R_co]):
 
         Raises:
             TrouperError: what the activity raised, rebuilt from the journal.
+            ValueRefused: the stored result does not fit the annotation of the code.
             ActivationCancelled: it was cancelled.
             ShuttingDown: the system closed first.
             AskCycle: this work is part of what it would wait for.
@@ -42,7 +51,7 @@ class ActivationHandle(Generic[R_co]):
             outcome = found
         match outcome:
             case Completed(value):
-                return cast("R_co", value)
+                return cast("R_co", self._result.to_value(value, "result"))
             case Failed():
                 raise outcome.exception()
             case Cancelled():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ReplayMismatch
-from ...store import fingerprint
+from ...store import Shape, fingerprint
 from ..groups import (
     ChildRow,
     Combinator,
@@ -17,6 +17,7 @@ from ..groups import (
     Rank,
     Verdict,
     decode_outcome,
+    rebuilt,
     require_same,
     verdict,
 )
@@ -34,6 +35,7 @@ class Offer:
     fingerprint: bytes
     envelope: EffectEnvelope | None
     group: EffectGroup | None
+    results: tuple[Shape[Any], ...]
 
 
 def offer(scope: str, number: int, step: Step) -> Offer:
@@ -47,8 +49,9 @@ def offer(scope: str, number: int, step: Step) -> Offer:
         envelope = EffectEnvelope(
             child.kind, child.name, child.arguments, scope, f"{scope}/{number}"
         )
+        digest = envelope.fingerprint()
         return Offer(
-            number, step.combinator, envelope.replay_key, envelope.fingerprint(), envelope, None
+            number, step.combinator, envelope.replay_key, digest, envelope, None, (child.result,)
         )
     content: list[Any] = [[child.kind, child.name, child.arguments] for child in step.children]
     digest = fingerprint("batch/1", [str(step.combinator), str(step.disposition), content])
@@ -62,7 +65,8 @@ def offer(scope: str, number: int, step: Step) -> Offer:
         wake=step.combinator.wake,
         disposition=step.disposition,
     )
-    return Offer(number, step.combinator, key, digest, None, group)
+    results = tuple(child.result for child in step.children)
+    return Offer(number, step.combinator, key, digest, None, group, results)
 
 
 class History:
@@ -103,25 +107,31 @@ class History:
     def answer(self, offered: Offer) -> tuple[Verdict, float] | None:
         """Return a recorded step's answer and its time, or None while it has none.
 
-        Values are decoded afresh each time: live equals replay (ruling 13).
+        Values are rebuilt afresh each time: live equals replay (ruling 13).
+
+        Raises:
+            ReplayMismatch: a result does not fit what the code now expects of it.
         """
         if offered.group is None:
             row = self.steps[offered.number]
             if not row.outcome:
                 return None
-            found = verdict(offered.combinator, 1, [(0, decode_outcome(row.outcome))])
+            outcome = rebuilt(decode_outcome(row.outcome), offered.results[0], row.key)
+            found = verdict(offered.combinator, 1, [(0, outcome)])
             return None if found is None else (found, row.settled_at)
         settled = self._group(offered.key).settled
-        ranks = self._decoded(offered.number, settled)
+        ranks = self._decoded(offered, settled)
         found = verdict(offered.combinator, len(offered.group.children), ranks)
         if found is None:
             return None
         del self._ranks[offered.number]
         return found, settled[found.consumed - 1].settled_at
 
-    def _decoded(self, number: int, settled: Sequence[ChildRow]) -> list[Rank]:
+    def _decoded(self, offered: Offer, settled: Sequence[ChildRow]) -> list[Rank]:
         # Ranks are only ever appended above those that exist, so what is decoded stays decoded.
-        ranks = self._ranks.setdefault(number, [])
+        ranks = self._ranks.setdefault(offered.number, [])
         for child in settled[len(ranks) :]:
-            ranks.append((child.position, decode_outcome(child.outcome)))
+            shape = offered.results[child.position]
+            outcome = rebuilt(decode_outcome(child.outcome), shape, child.replay_key)
+            ranks.append((child.position, outcome))
         return ranks

@@ -30,7 +30,6 @@ from ..groups import (
     Outcome,
     Stuck,
     decode_outcome,
-    encode_arguments,
     report_damage,
 )
 from ._actor import ActivationActor
@@ -81,7 +80,7 @@ class Activations:
         name = ActivationKey(key)
         activity.require_call(args, {})
         self._require_open(key)
-        arguments = encode_arguments(args, {})
+        arguments = activity.encode_call(args, {})
         if self.registry.find("activation", activity.name) is None:
             raise UnknownActivity(
                 f"{activity.name!r} is a local durable function; list it in "
@@ -89,7 +88,7 @@ class Activations:
                 activity=activity.name,
             )
         found = self.join_or_create(name, activity.name, arguments, parent="")
-        return ActivationHandle(self, name, found)
+        return ActivationHandle(self, name, found, activity.shapes.result)
 
     def status(self, key: str) -> str:
         """Return its state in one word; ``unknown`` when the journal does not hold it."""

@@ -10,6 +10,8 @@ from ._activity import ActivityRegistry as ActivityRegistry
 from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
+from ._carried import rebuilt as rebuilt
+from ._carried import result_shape as result_shape
 from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank
 from ._combinators import Verdict as Verdict
@@ -108,9 +110,11 @@ __all__ = (
     "group_key",
     "no_executor",
     "open_host",
+    "rebuilt",
     "report_damage",
     "require_activity",
     "require_same",
+    "result_shape",
     "source_of",
     "verdict",
 )

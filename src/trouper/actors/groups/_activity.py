@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
-from ...errors import NameTaken, TrouperError, durable_name
-from ._envelope import EffectEnvelope
+from ...errors import NameTaken, ReplayMismatch, TrouperError, durable_name
+from ...store import decode
+from ._carried import CallShapes
+from ._envelope import EffectEnvelope, encode_arguments
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -32,6 +34,7 @@ class Activity(Generic[P, R_co]):
     name: str
     _given = 0  # leading arguments that the runtime passes
     _signature: inspect.Signature | None = None
+    _shapes: CallShapes | None = None
 
     def _adopt_name(self, fn: Any, name: str | None) -> None:
         if name is None:
@@ -51,7 +54,41 @@ class Activity(Generic[P, R_co]):
         self, args: Iterable[Any], kwargs: dict[str, Any], scope: str, key: str
     ) -> EffectEnvelope:
         """Describe one call. Raises `ValueRefused` for arguments that a journal cannot carry."""
-        return EffectEnvelope.make(self.kind, self.name, list(args), kwargs, scope, key)
+        return EffectEnvelope(self.kind, self.name, self.encode_call(args, kwargs), scope, key)
+
+    @property
+    def shapes(self) -> CallShapes:
+        """Return how its arguments and its result are carried.
+
+        Not before the first call: its annotations may name what is defined below it.
+        """
+        if self._shapes is None:
+            self._shapes = CallShapes(getattr(self, "fn", None), self._given)
+        return self._shapes
+
+    def encode_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
+        """Encode the arguments of a call; raises as `encode_arguments` does."""
+        shapes = self.shapes
+        if not shapes.is_plain:
+            args, kwargs = shapes.to_plain(args, kwargs)
+        return encode_arguments(args, kwargs)
+
+    def decode_call(self, arguments: bytes) -> tuple[list[Any], dict[str, Any]]:
+        """Rebuild the arguments of a journaled call.
+
+        Raises:
+            ReplayMismatch: The code takes other arguments than it did then.
+        """
+        args, kwargs = decode(arguments, is_canonical=True)
+        try:
+            self.require_call(args, kwargs)
+        except TypeError as error:
+            raise ReplayMismatch(
+                f"journaled arguments are not those that the code takes: {error}; restore the "
+                "recorded code, or start under a new key",
+                field="arguments",
+            ) from error
+        return self.shapes.to_values(args, kwargs)
 
     def require_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError, as the call itself would, for arguments that it does not take.

@@ -61,18 +61,11 @@ class EffectRunner:
     async def run(self, ctx: EffectContext) -> Any:
         """Run the function; out of time means outcome unknown, never failure (ruling 7)."""
         effect = self._effect
-        args, kwargs = self._envelope.call()
         try:
-            effect.require_call(args, kwargs)
-        except TypeError as error:
+            args, kwargs = effect.decode_call(self._envelope.arguments)
+        except ReplayMismatch as error:
             # The code changed since the call was journaled: this deployment cannot run it.
-            raise Stuck(
-                ReplayMismatch(
-                    f"{ctx.key!r} was journaled with other arguments than the code now takes: "
-                    f"{error}; restore the recorded code, or start under a new key",
-                    field="arguments",
-                )
-            ) from error
+            raise Stuck(ReplayMismatch(f"{ctx.key!r}: {error}", field=error.field)) from error
         if effect.takes_context:
             args.insert(0, ctx)
         if effect.timeout is None:
@@ -84,6 +77,10 @@ class EffectRunner:
         return None
 
     async def _call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        value = await self._value(args, kwargs)
+        return self._effect.shapes.result.to_plain(value, "result")
+
+    async def _value(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         fn = self._effect.fn
         if self._effect.is_async:
             return await fn(*args, **kwargs)
@@ -155,8 +152,8 @@ def effect(
 
     An ``async def`` runs on the loop, a plain ``def`` in a worker thread. A first parameter
     annotated `EffectContext` receives the attempt's context. Arguments and result must be values
-    that the journal carries (None, bool, int of 64 bits, float, str, bytes, list, dict with text
-    keys).
+    that the journal carries: None, bool, int of 64 bits, float, str, bytes, list, dict with text
+    keys, and where the annotations name them dataclasses, enums, datetimes and their like.
 
     Args:
         fn: The function.

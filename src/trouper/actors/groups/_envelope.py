@@ -86,7 +86,7 @@ class EffectEnvelope:
         return cls(kind, name, encode_arguments(args, kwargs), scope, key)
 
     def call(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return fresh copies of the arguments."""
+        """Return fresh copies of the arguments, in their plain form."""
         args, kwargs = decode(self.arguments, is_canonical=True)
         return args, kwargs
 

@@ -18,7 +18,7 @@ from ...errors import (
     ValueRefused,
     durable_name,
 )
-from ...store import decode, encode
+from ...store import PLAIN, Shape, decode, encode
 from ._envelope import at_place
 
 MAX_TEXT = 4096
@@ -138,8 +138,8 @@ def timed_out(name: str, key: str, timeout: float) -> Failed:
     )
 
 
-def encode_outcome(outcome: Outcome) -> bytes:
-    """Encode an outcome for the journal.
+def encode_outcome(outcome: Outcome, shape: Shape[Any] = PLAIN) -> bytes:
+    """Encode an outcome for the journal, its value in the form that its shape gives it.
 
     A value that the journal cannot carry makes the effect a failure that says so: it ran, and what
     it gave cannot be handed on twice.
@@ -147,7 +147,7 @@ def encode_outcome(outcome: Outcome) -> bytes:
     match outcome:
         case Completed(value):
             try:
-                return _bounded(encode(["completed", value]))
+                return _bounded(encode(["completed", shape.to_plain(value, "result")]))
             except ValueRefused as refused:
                 return encode_outcome(Failed(ErrorRecord.of(at_place(refused, {"$[1]": "result"}))))
             except TooLarge as refused:

@@ -26,6 +26,7 @@ from ..groups import (
     Outcome,
     decode_outcome,
     encode_outcome,
+    result_shape,
 )
 from ._lattice import Observation, OperationState, OperationStatus, settle
 from ._rows import TABLE, OperationRow, operation_key
@@ -186,8 +187,10 @@ class Attempt:
         try:
             if inspect.iscoroutinefunction(claim.fn):
                 running: Awaitable[Any] = claim.fn(self._key, *claim.args)
-                return Completed(await running)
-            return Completed(await run_in_thread(claim.fn, self._key, *claim.args))
+                value = await running
+            else:
+                value = await run_in_thread(claim.fn, self._key, *claim.args)
+            return Completed(result_shape(claim.fn).to_plain(value, "result"))
         except Exception as error:
             if not _has_lost(error, (*LOST_ANSWER, *claim.unknown)):
                 raise

@@ -11,7 +11,7 @@ import trio
 from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown, ShuttingDown
 from ...store import Tx, fingerprint
 from .._key import require_key
-from ..groups import Completed, EffectHost, Failed, decode_outcome
+from ..groups import Completed, EffectHost, Failed, decode_outcome, result_shape
 from ._actor import Claim, Observe, OperationActor
 from ._lattice import Observation, OperationState, OperationStatus
 from ._rows import TABLE, OperationRow, operation_key
@@ -78,6 +78,7 @@ class Operation:
             unknown: Error types that say only that the answer was lost.
 
         Raises:
+            ValueRefused: the recorded result does not fit the annotation of ``fn``.
             OperationFailed: the record holds a committed failure; ``__cause__`` is what it was.
             OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
             AskCycle: this work is part of what it would wait for.
@@ -92,7 +93,7 @@ class Operation:
         while self._actor.pending:
             await self._actor.changed()
         if self.status.terminal:
-            return self._answer()
+            return self._answer(claim)
         raise self._unknown(f"no answer within {timeout} s")
 
     async def _run(self, claim: Claim) -> Any:
@@ -110,17 +111,17 @@ class Operation:
             while actor.live and not self.status.terminal:
                 await actor.changed()
         if self.status.terminal:
-            return self._answer()
+            return self._answer(claim)
         seen = reversed(self.record.observations)
         why = next((o.note for o in seen if o.status is OperationStatus.UNKNOWN), "it was stopped")
         if actor.failure is not None:
             raise actor.failure.again()
         raise self._unknown(f"its last attempt lost the answer ({why})")
 
-    def _answer(self) -> Any:
+    def _answer(self, claim: Claim) -> Any:
         outcome = decode_outcome(self._actor.record.result)
         if isinstance(outcome, Completed):
-            return outcome.value
+            return result_shape(claim.fn).to_value(outcome.value, "result")
         failed = cast("Failed", outcome)
         raise OperationFailed(
             f"operation {self.key!r} is settled as failed: {failed.error.message}", key=self.key
