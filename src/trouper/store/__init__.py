@@ -41,6 +41,7 @@ from ._records import is_record as is_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
+from ._sealed import SealedUnit as SealedUnit
 from ._shape import PLAIN as PLAIN
 from ._shape import Shape as Shape
 from ._shape import register_type as register_type
@@ -69,6 +70,7 @@ __all__ = (
     "Report",
     "Rows",
     "Sealed",
+    "SealedUnit",
     "Shape",
     "Stat",
     "Store",

@@ -7,7 +7,10 @@ unit of many messages that it would have been part of.
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from ._protocol import Tx
 
 
 @final
@@ -28,3 +31,23 @@ class Sealed:
         if key != self.key:
             raise ValueError(f"sealed for key {self.key.hex()}, put under {key.hex()}")
         return self.frame
+
+
+class SealedUnit:
+    """A unit of sealed rows, which a store may write without running it.
+
+    While the row of its fence lies in the table exactly as sealed, nothing is left to decide. Else
+    the unit runs as any other does, and says what is wrong; so does one without a fence.
+    """
+
+    __slots__ = ("fence", "forgotten", "rows", "table")
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.fence: Sealed | None = None
+        self.rows: list[Sealed] = []
+        self.forgotten: list[bytes] = []  # keys to delete
+
+    def __call__(self, tx: Tx) -> None:
+        """Write it, or raise: the same rows as without running it."""
+        raise NotImplementedError

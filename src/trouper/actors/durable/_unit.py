@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, final
 
 from ..._ids import Incarnation
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
-from ...store import HISTORY, HeadRow, Sealed, Tx, head_key, record_key
+from ...store import HISTORY, HeadRow, Sealed, SealedUnit, Tx, head_key, record_key
 from ._decision import Decision, Tell
 from ._replies import Known, Replies, mark_of
 from ._rows import (
@@ -49,17 +49,16 @@ class Answer:
 
 
 @final
-class Unit:
+class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
-    __slots__ = ("answers", "expected", "forgotten", "key", "messages", "replies", "rows", "state")
+    __slots__ = ("answers", "expected", "key", "messages", "replies", "state")
 
     def __init__(self, key: str, state: Any) -> None:
+        super().__init__(HISTORY)
         self.key = key
         self.state = state
         self.expected = 0  # the fence: how many units the history has before this one
-        self.rows: list[Sealed] = []
-        self.forgotten: list[bytes] = []
         self.answers: list[Answer] = []
         self.replies: list[Known] = []
         self.messages = 0
@@ -110,6 +109,8 @@ class Units:
     """
 
     __slots__ = (
+        "_head",
+        "_head_key",
         "_prefix",
         "_replies",
         "_rules",
@@ -144,6 +145,8 @@ class Units:
         self._size = 0  # bytes of records since then, in this life
         self._replies = Replies(rules.limits.keep_replies, start.replied, start.replies)
         self._prefix = record_key(key, 0)[:-8]
+        self._head_key = head_key(key)
+        self._head: Sealed | None = None  # as the last unit of this life writes it
 
     @property
     def is_full(self) -> bool:
@@ -282,7 +285,8 @@ class Units:
             owner.epoch,
             owner.number,
         )
-        unit.rows.append(self._seal(head_key(self.key), head))
+        unit.fence, self._head = self._head, self._seal(self._head_key, head)
+        unit.rows.append(self._head)
         unit.expected = self._units
         self._units += 1
         self.flight, self.open = unit, None

@@ -1,0 +1,71 @@
+"""A short cut for short rows: most hold a few numbers and names, and to call the encoder costs more
+than to write those down.
+
+What comes out is what the encoder gives, byte for byte (``tests/store/test_short.py``); what is not
+short, or none of ours to judge, is left to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_LONGEST: Final = 23  # items of a row whose array header is one byte
+_TABLE: Final = 1024
+_WORD, _LONG = 2**32, 2**64
+
+
+def _head(major: int, number: int) -> bytes:
+    """Return the shortest head of a CBOR item: its major type and a number."""
+    if number < 24:
+        return bytes((major | number,))
+    for code, size in ((24, 1), (25, 2), (26, 4), (27, 8)):
+        if number < 1 << 8 * size:
+            return bytes((major | code,)) + number.to_bytes(size, "big")
+    raise OverflowError
+
+
+_ARRAYS: Final = [_head(0x80, size) for size in range(_LONGEST + 1)]
+_TEXTS: Final = [_head(0x60, size) for size in range(256)]
+_BYTES: Final = [_head(0x40, size) for size in range(256)]
+_INTS: Final = {n: _head(0, n) if n >= 0 else _head(0x20, -1 - n) for n in range(-24, _TABLE)}
+_NONE, _TRUE, _FALSE = b"\xf6", b"\xf5", b"\xf4"
+
+
+def short_row(row: list[Any]) -> bytes | None:
+    """Encode an array of short leaves; None if it is anything else.
+
+    Raises:
+        UnicodeEncodeError: A text holds half of a surrogate pair.
+    """
+    if len(row) > _LONGEST:
+        return None
+    parts = [_ARRAYS[len(row)]]
+    for item in row:
+        kind = type(item)  # exactly: True is an int, and an enum may be a str
+        if kind is int:
+            code = _INTS.get(item)
+            if code is None:
+                if not -_LONG // 2 <= item < _LONG // 2:
+                    return None
+                code = _head(0, item) if item >= 0 else _head(0x20, -1 - item)
+            parts.append(code)
+        elif kind is str:
+            text = item.encode()
+            if len(text) > 255:
+                return None
+            parts.append(_TEXTS[len(text)])
+            parts.append(text)
+        elif kind is bytes:
+            if len(item) > 255:
+                return None
+            parts.append(_BYTES[len(item)])
+            parts.append(item)
+        elif item is None:
+            parts.append(_NONE)
+        elif item is True:
+            parts.append(_TRUE)
+        elif item is False:
+            parts.append(_FALSE)
+        else:
+            return None
+    return b"".join(parts)

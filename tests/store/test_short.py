@@ -1,0 +1,60 @@
+"""The short cut for short rows gives what the encoder gives, or leaves it to the encoder."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import cbor2
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from trouper.store._codec import INT_MAX, INT_MIN
+from trouper.store._short import short_row
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(INT_MIN, INT_MAX)
+    | st.integers(-300, 300)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
+    | st.binary(max_size=300)
+    | st.floats()
+)
+
+
+@given(st.lists(LEAVES, max_size=30))
+@example([INT_MIN, INT_MAX, -1, 0, 23, 24, 255, 256, 65535, 65536, 2**32 - 1, 2**32])
+@example([-24, -25, -256, -257, -65536, -65537, -(2**32), -(2**32) - 1])
+@example(["", "x" * 23, "x" * 24, "x" * 255, "x" * 256])
+@example(["\u00e9" * 127, "\u00e9" * 128, b"x" * 255, b"x" * 256])
+@example([0] * 23)
+@example([0] * 24)
+def test_it_writes_what_the_encoder_writes(row: list[Any]) -> None:
+    assert short_row(row) in (None, cbor2.dumps(row))
+
+
+@pytest.mark.parametrize("row", [["k", 1, 5], ["k", 1, "text", b"bytes", None, True, False, -7]])
+def test_short_rows_take_the_short_cut(row: list[Any]) -> None:
+    assert short_row(row) == cbor2.dumps(row)
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Word(StrEnum):
+    ONE = "one"
+
+
+@pytest.mark.parametrize(
+    "item", [1.0, [1], {"a": 1}, (1,), 2**63, -(2**63) - 1, Number.ONE, Word.ONE, bytearray(b"x")]
+)
+def test_anything_else_is_left_to_the_encoder(item: Any) -> None:
+    assert short_row(["k", 1, item]) is None
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        short_row(["\ud800"])
