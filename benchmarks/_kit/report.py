@@ -20,6 +20,7 @@ from rich.table import Table
 from .rows import Comparison, Growth, Verdict
 
 STYLES: dict[Verdict, str] = {"aim": "bold green", "must": "green", "missed": "bold red", "": "dim"}
+UNITS = {"bytes": "B", "count": ""}
 LINEAR = 1.5  # a cost per operation that grows less than this over all three sizes is called flat
 
 
@@ -90,6 +91,8 @@ def amount(value: float, unit: str) -> str:
     """Write a cost with three digits."""
     if unit == "B":
         return f"{value:,.0f} B"
+    if not unit:
+        return f"{value:.3g}"
     return f"{value:,.0f} ns" if value < 10_000 else f"{value / 1000:,.1f} us"
 
 
@@ -128,7 +131,7 @@ def _comparisons(result: Result) -> Table:
         table.add_column(heading, justify="left" if heading == "peer" else "right", no_wrap=True)
     last = ""
     for c in result.comparisons:
-        unit = "B" if c.measure == "bytes" else "ns"
+        unit = UNITS.get(c.measure, "ns")
         if c.row != last:
             table.add_section()
             table.add_row(f"[bold]{c.row}[/]")
@@ -164,6 +167,8 @@ def _sentence(growth: Growth) -> str:
     low, high = amount(min(growth.costs), growth.unit), amount(max(growth.costs), growth.unit)
     many = f"{growth.sizes[-1] / growth.sizes[0]:,.0f} times as many"
     verdict = "flat: the total is linear" if growth.factor < LINEAR else "NOT flat"
+    if growth.factor < 1 / LINEAR:
+        verdict = "falling: shared"
     note = f". {growth.note}" if growth.note else ""
     return (
         f"{growth.what}: {low} to {high} each, {verdict} ({many}: x{growth.factor:.2f} each){note}"

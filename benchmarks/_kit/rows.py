@@ -103,4 +103,5 @@ class Growth:
     @property
     def factor(self) -> float:
         """Cost per operation at the largest size over that at the smallest."""
-        return self.costs[-1] / max(self.costs[0], 1.0)
+        first = self.costs[0]
+        return self.costs[-1] / (first if first > 0 else 1.0)

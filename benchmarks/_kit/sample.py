@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias
 
-Measure: TypeAlias = Literal["cpu", "wall", "bytes"]
+Measure: TypeAlias = Literal["cpu", "wall", "bytes", "count"]
 
 
 @dataclass(frozen=True, slots=True)
