@@ -89,7 +89,10 @@ class _State:
         for table, rows in writes.items():
             held = self.tables[table]
             for key, frame in rows.items():
-                undo.append((table, key, held.write(key, frame)))
+                before = held.write(key, frame)
+                # A delete of nothing is no write; in the log it is one, of the head.
+                if table == "log" or before is not None or frame is not None:
+                    undo.append((table, key, before))
 
     def revert(self, undo: _Undo, head: int) -> None:
         for table, key, frame in reversed(undo):
@@ -148,6 +151,7 @@ class MemoryStore(BaseStore):
         await trio.lowlevel.checkpoint()
         self._token = trio.lowlevel.current_trio_token()
         self._queue = deque()
+        self._unsynced = ([], self._state.head)  # opening writes the epoch, and flushes
         self._owners = 0
         self.epoch += 1
         return self
@@ -245,7 +249,8 @@ class MemoryStore(BaseStore):
             taken.append((submission, unit, result))
         if self._passed("before_commit", queue):
             self._running = None
-            self._unsynced = (undo, head) if self._level == "relaxed" else ([], state.head)
+            if undo:  # a commit of nothing writes nothing, and flushes nothing
+                self._unsynced = (undo, head) if self._level == "relaxed" else ([], state.head)
             if self._passed("committed", queue):
                 for submission, _, result in taken:
                     submission.done(result)
