@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 SHOP = """
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from trouper import Activation, Reject, durable, effect
 import trio
 
@@ -34,6 +37,15 @@ async def holds(act: Activation) -> None:
 @durable
 async def refuses(act: Activation) -> None:
     raise Reject("no such order")
+
+@dataclass
+class Parcel:
+    weight: Decimal
+    due: date
+
+@durable
+async def sends(act: Activation, parcel: Parcel) -> tuple[Parcel, str]:
+    return parcel, type(parcel).__name__
 
 plain = 5
 """
@@ -95,10 +107,20 @@ def test_arguments_that_do_not_fit_are_wrong_use(
     assert "Traceback" not in done.stderr
 
 
+def test_arguments_and_result_in_json_are_what_the_annotations_say(shop: Path) -> None:
+    sent = '{"weight": "1.50", "due": "2026-11-30"}'
+    first = run(shop, "shop:sends", sent)
+    assert json.loads(first.stdout) == [json.loads(sent), "Parcel"], first.stderr
+    assert run(shop, "shop:sends", sent).stdout == first.stdout
+    wrong = run(shop, "shop:sends", '{"weight": "heavy"}', key="other")
+    assert wrong.returncode == 2
+    assert "args[0].weight" in wrong.stderr
+
+
 def test_a_failed_job_names_the_line_that_raised(shop: Path) -> None:
     done = run(shop, "shop:total", '{"a": 1}')
     assert done.returncode == 1
-    assert "(raised at shop.py:7 in add)" in done.stderr
+    assert "(raised at shop.py:10 in add)" in done.stderr
 
 
 def test_a_key_with_other_arguments_is_refused_in_one_line(shop: Path) -> None:

@@ -16,6 +16,7 @@ import typer
 from ..actors import open_system
 from ..actors.activations import Durable
 from ..cells import CellPool
+from ..errors import StoreError
 from ..store import LmdbStore
 from ._status import Status
 
@@ -35,7 +36,8 @@ def run(
     values = [_value(text) for text in args or []]
     try:
         found.require_call(values, {})
-    except TypeError as error:
+        values, _ = found.shapes.to_values(values, {})
+    except (TypeError, StoreError) as error:
         raise typer.BadParameter(str(error)) from None
     try:
         result = trio.run(_run, found, values, store, key, cells)
@@ -45,7 +47,8 @@ def run(
             err=True,
         )
         raise typer.Exit(Status.INTERRUPTED) from None
-    typer.echo(json.dumps(result, default=_as_text, sort_keys=True))
+    plain = found.shapes.result.to_plain(result)
+    typer.echo(json.dumps(plain, default=_as_text, sort_keys=True))
 
 
 async def _run(

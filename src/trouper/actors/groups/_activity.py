@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
-from ...errors import NameTaken, ReplayMismatch, TrouperError, durable_name
+from ...errors import NameTaken, ReplayMismatch, StoreError, TrouperError, durable_name
 from ...store import decode
 from ._carried import CallShapes
 from ._envelope import EffectEnvelope, encode_arguments
@@ -82,13 +82,13 @@ class Activity(Generic[P, R_co]):
         args, kwargs = decode(arguments, is_canonical=True)
         try:
             self.require_call(args, kwargs)
-        except TypeError as error:
+            return self.shapes.to_values(args, kwargs)
+        except (TypeError, StoreError) as error:
             raise ReplayMismatch(
                 f"journaled arguments are not those that the code takes: {error}; restore the "
                 "recorded code, or start under a new key",
                 field="arguments",
             ) from error
-        return self.shapes.to_values(args, kwargs)
 
     def require_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError, as the call itself would, for arguments that it does not take.

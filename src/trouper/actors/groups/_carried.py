@@ -70,25 +70,14 @@ class CallShapes:
     def to_values(
         self, args: Iterable[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Rebuild arguments from their plain forms.
-
-        Raises:
-            ReplayMismatch: They were journaled by other code.
-        """
-        try:
-            return (
-                [self._at(i).to_value(plain, f"args[{i}]") for i, plain in enumerate(args)],
-                {
-                    name: self._named(name).to_value(plain, f"kwargs[{name!r}]")
-                    for name, plain in kwargs.items()
-                },
-            )
-        except StoreError as error:
-            raise ReplayMismatch(
-                f"journaled arguments do not fit the annotations of the code: {error}; restore the "
-                "recorded code, or start under a new key",
-                field="arguments",
-            ) from error
+        """Rebuild arguments from their plain forms. Raises `StoreError` for those of other code."""
+        return (
+            [self._at(i).to_value(plain, f"args[{i}]") for i, plain in enumerate(args)],
+            {
+                name: self._named(name).to_value(plain, f"kwargs[{name!r}]")
+                for name, plain in kwargs.items()
+            },
+        )
 
     def _at(self, index: int) -> Shape[Any]:
         return self._positional[index] if index < len(self._positional) else self._rest
