@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,118 @@ def test_an_unregistered_value_cannot_be_written() -> None:
     for value in ({"a": 1}, Point):
         with pytest.raises(ValueRefused, match="@record"):
             to_frame(b"k", value)
+
+
+# --- structured fields ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Address:
+    street: str
+    since: dt.date | None = None
+
+
+@record("test.customer", version=2)
+@dataclass(frozen=True, slots=True)
+class Customer:
+    name: str
+    address: Address
+    colours: tuple[str, ...] = ()
+
+
+@upcaster("test.customer", 1)
+def address_became_a_class(name: str, street: str) -> list[Any]:
+    return [name, {"street": street, "since": None}, []]
+
+
+@record("test.order", version=1)
+@dataclass(frozen=True)
+class Order:
+    buyer: Customer
+    others: dict[str, Customer]
+    at: dt.datetime
+
+
+CUSTOMER = Customer("ann", Address("Elm St", dt.date(2020, 1, 2)), ("red",))
+
+
+def test_structured_fields_come_back_as_themselves() -> None:
+    row = ["test.customer", 2, "ann", {"street": "Elm St", "since": "2020-01-02"}, ["red"]]
+    assert unpack("record", b"k", to_frame(b"k", CUSTOMER)) == encode(row)
+    assert read(row) == CUSTOMER
+
+
+def test_a_record_inside_a_record_ages_by_itself() -> None:
+    at = dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
+    order = Order(CUSTOMER, {"b": CUSTOMER}, at)
+    assert decode_record(encode_record(order), Order) == order
+    old = ["test.customer", 1, "bob", "Oak St"]
+    new = ["test.customer", 2, "ann", {"street": "Elm St", "since": "2020-01-02"}, ["red"]]
+    text = at.isoformat()
+    bob = Customer("bob", Address("Oak St"))
+    assert read(["test.order", 1, old, {"b": new}, text]) == Order(bob, {"b": CUSTOMER}, at)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "words"),
+    [
+        (Customer("ann", "Elm St"), "test.customer.address", "a str where"),  # type: ignore[arg-type]
+        (Customer("ann", Address((1,))), "test.customer.address.street", "tuple"),  # type: ignore[arg-type]
+        (
+            Order(CUSTOMER, {"b": Customer("x", None)}, dt.datetime(1, 1, 1)),  # type: ignore[arg-type]
+            "test.order.others['b'].address",
+            "None where",
+        ),
+        (Order(CUSTOMER, {}, dt.datetime(1, 1, 1)), "test.order.at", "zone"),
+    ],
+)
+def test_a_field_that_is_not_what_it_says_is_refused_with_its_place(
+    value: Any, path: str, words: str
+) -> None:
+    with pytest.raises(ValueRefused, match=words) as caught:
+        to_frame(b"k", value)
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("row", "error", "words"),
+    [
+        (["test.customer", 2, "ann", {"road": 1}, []], CorruptRecord, r"address\.street.*missing"),
+        (["test.customer", 1, "ann", 5, []], UpcastFailed, "TypeError"),
+        (["test.order", 1, 5, {}, ""], CorruptRecord, "'test.customer' record is expected"),
+        (["test.order", 1, ["test.point", 1, 2, 3], {}, ""], CorruptRecord, "Customer belongs"),
+        (["test.order", 1, ["test.customer", 3], {}, ""], FormatTooNew, "of version 3"),
+        (["test.order", 1, ["test.customer", 1], {}, ""], UpcastFailed, "missing 2 required"),
+    ],
+)
+def test_what_is_wrong_inside_a_row_is_told_apart(row: list[Any], error: Any, words: str) -> None:
+    with pytest.raises(error, match=words) as caught:
+        read(row)
+    assert (caught.value.table, caught.value.key) == ("record", "6b")
+
+
+def test_a_record_of_a_local_type_carries_its_plain_fields() -> None:
+    class Local:
+        pass
+
+    @record("test.local")
+    @dataclass(frozen=True)
+    class Held:
+        number: int
+        when: dt.date
+        thing: Local
+
+    day = dt.date(2026, 1, 2)
+    held: Any = Held(1, day, "plain")  # type: ignore[arg-type]
+    assert decode_record(encode_record(held), Held) == held
+    with pytest.raises(ValueRefused, match="annotation 'Local' cannot be resolved") as caught:
+        encode_record(Held(1, day, Local()))
+    assert caught.value.path == "test.local.thing"
+
+
+def test_rows_may_be_encoded_on_two_threads_at_once() -> None:
+    """A unit runs on the writer's thread while the loop encodes for the next one."""
+    order = Order(CUSTOMER, {"b": CUSTOMER}, dt.datetime(2026, 11, 30, tzinfo=dt.UTC))
+    expected = encode_record(order)
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(encode_record, [order] * 400)) == {expected}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -18,6 +21,7 @@ from trouper.errors import (
     OutcomeUnknown,
     Reject,
     ShuttingDown,
+    ValueRefused,
 )
 from trouper.store import LmdbStore, MemoryStore, Store
 
@@ -228,3 +232,42 @@ async def test_an_operation_of_a_closed_system_says_so_instead_of_waiting(store:
         await fresh.run(attempts.held, 1)
     assert await done.run(attempts.held, 2) == 1  # what is known needs no system
     assert attempts.keys == ["done"]
+
+
+@dataclass(frozen=True)
+class Refund:
+    cents: Decimal
+    of: tuple[str, ...]
+
+
+async def refund(key: str, cents: str) -> Refund:
+    return Refund(Decimal(cents), (key,))
+
+
+def untyped(key: str) -> Any:
+    raise AssertionError("it is settled")
+
+
+def refund_of_lines(key: str) -> list[Refund]:
+    return [("not one",)]  # type: ignore[list-item]
+
+
+async def test_a_result_is_what_the_annotation_of_its_function_says(store: Store) -> None:
+    for _ in range(2):
+        async with operations(store) as ops:
+            operation = await ops.open("k", Refund(Decimal("1.0"), ("a",)))
+            assert await operation.run(refund, "2.50") == Refund(Decimal("2.50"), ("k",))
+            assert await operation.run(untyped) == {"cents": "2.50", "of": ["k"]}
+            with pytest.raises(OperationMismatch):
+                await ops.open("k", Refund(Decimal("1.00"), ("a",)))
+            with pytest.raises(ValueRefused, match="result"):
+                await operation.run(refund_of_lines)
+
+
+async def test_a_result_that_would_not_come_back_is_a_committed_failure(store: Store) -> None:
+    async with operations(store) as ops:
+        operation = await ops.open("k", None)
+        with pytest.raises(OperationFailed) as caught:
+            await operation.run(refund_of_lines)
+        assert isinstance(caught.value.__cause__, ValueRefused)
+        assert caught.value.__cause__.path == "result[0]"
