@@ -60,9 +60,11 @@ from ._groups import HandleClosed as HandleClosed
 from ._groups import MembershipDropped as MembershipDropped
 from ._groups import NoExecutor as NoExecutor
 from ._groups import OperationFailed as OperationFailed
+from ._groups import OperationForgotten as OperationForgotten
 from ._groups import OperationMismatch as OperationMismatch
 from ._groups import OutcomeUnknown as OutcomeUnknown
 from ._groups import ReplayMismatch as ReplayMismatch
+from ._groups import ScopeBusy as ScopeBusy
 from ._store import CorruptRecord as CorruptRecord
 from ._store import FenceMoved as FenceMoved
 from ._store import ForeignFork as ForeignFork
@@ -123,6 +125,7 @@ __all__ = (
     "NondeterministicAwait",
     "NotHandled",
     "OperationFailed",
+    "OperationForgotten",
     "OperationMismatch",
     "OutOfFuel",
     "OutcomeUnknown",
@@ -132,6 +135,7 @@ __all__ = (
     "Reject",
     "ReplayMismatch",
     "RestartLimitReached",
+    "ScopeBusy",
     "ScopeLeak",
     "ShuttingDown",
     "StartFailed",

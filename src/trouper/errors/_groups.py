@@ -23,6 +23,13 @@ class GroupRetired(GroupError):
     """The group was retired; opening it again would run settled work twice."""
 
 
+class ScopeBusy(GroupError):
+    """What should be retired or forgotten is open, unsettled, live, or still being swept.
+
+    Nothing was changed. Close it, wait for it or cancel it; then retire it again.
+    """
+
+
 class CursorOutOfRange(GroupError):
     """A cursor points past the group's last child, or before its first."""
 
@@ -78,6 +85,10 @@ class EffectFailed(TrouperError):
 
 class OutcomeUnknown(TrouperError):
     """It may have happened. Re-read, or retry under the same key; never under a new one."""
+
+
+class OperationForgotten(TrouperError):
+    """The operation was forgotten while somebody held it; open it again to start anew."""
 
 
 class OperationMismatch(TrouperError):

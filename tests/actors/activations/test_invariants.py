@@ -45,7 +45,7 @@ async def test_steps_without_their_activation_are_found_once(journal: Path) -> N
 
 async def test_a_step_without_its_group_is_found(journal: Path) -> None:
     async with LmdbStore(journal) as store:
-        ((_, group),) = store.scan("group", b"", GroupRow)
+        ((_, group),) = store.scan("group", b"G", GroupRow)
         await store.commit(lambda tx: tx.delete("group", group_key(group.key)))
     (finding,) = check(journal, invariants=[activation_invariants]).findings
     assert finding.what == f"step 1 of 'k#0' is group {group.key!r}, which is not there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,12 +15,13 @@ from ._handle import GroupHandle, Settlement
 from ._ledger import Arrival, finalise_all
 from ._outcome import decode_outcome
 from ._policy import Disposition
+from ._retire import retired
 from ._rows import ChildRow, GroupRow
 from ._rules import Claim, in_rank_order
 from ._runner import EffectContext
 
 if TYPE_CHECKING:
-    from ._host import EffectHost
+    from ._live import LiveGroups
 
 
 class RunningChild:
@@ -52,7 +54,7 @@ class GroupActor(SingleWriter[Arrival]):
         "watchers",
     )
 
-    def __init__(self, host: EffectHost, row: GroupRow, children: Sequence[ChildRow]) -> None:
+    def __init__(self, host: LiveGroups, row: GroupRow, children: Sequence[ChildRow]) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
         self._host = host
         self._news = trio.Event()  # set and replaced at each change of the view
@@ -79,6 +81,28 @@ class GroupActor(SingleWriter[Arrival]):
             self._damage = damage  # met by whoever reads ranks; siblings go on
         self.unsettled = {child.position: child for child in children if not child.settled}
 
+    def catch_up(self, row: GroupRow, ranks: Sequence[ChildRow]) -> None:
+        """Take over ranks above those that are known; none of those below ever changes."""
+        self.row = row
+        self._ranks.extend(ranks)
+        for child in ranks:
+            self.unsettled.pop(child.position, None)
+
+    def damaged(self, damage: CorruptGroup) -> None:
+        """Take note that ranks and terminals do not match."""
+        self._damage = damage
+
+    def retire(self) -> None:
+        """Take note that the group is gone: what still runs here counts no more."""
+        self.row = replace(self.row, retired=True)
+        for child in self.running.values():
+            child.context.interrupt()
+
+    @property
+    def last_sequence(self) -> int:
+        """Return the highest sequence that is known."""
+        return self._ranks[-1].sequence if self._ranks else 0
+
     @property
     def settled(self) -> Sequence[ChildRow]:
         """Return the settled children by rank.
@@ -103,7 +127,9 @@ class GroupActor(SingleWriter[Arrival]):
         )
 
     def require_open(self, handle: GroupHandle) -> None:
-        """Refuse a handle that is older than the last close (ruling 5)."""
+        """Refuse a handle that is older than the last close (ruling 5), or whose group is gone."""
+        if self.row.retired:
+            raise retired(self.key)
         if handle.closes < self.row.closes:
             raise HandleClosed(
                 f"group {handle.key!r} was closed after this handle was made; reopen it with "
@@ -159,7 +185,7 @@ class GroupActor(SingleWriter[Arrival]):
         )
 
     def _ranked(
-        self, batch: Sequence[Arrival], row: GroupRow, ends: Sequence[ChildRow | FenceMoved]
+        self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[ChildRow | FenceMoved]
     ) -> None:
         doubtful = False
         for arrival, end in zip(batch, ends, strict=True):
@@ -169,13 +195,14 @@ class GroupActor(SingleWriter[Arrival]):
             if isinstance(end, FenceMoved):
                 self._host.fences_moved += 1
                 doubtful = True
-            elif self._damage is None and end.sequence == self._last_sequence() + 1:
+            elif self._damage is None and end.sequence == self.last_sequence + 1:
                 self._ranks.append(end)
                 self._host.settled += 1
                 self.unsettled.pop(end.position, None)
             else:
                 doubtful = True
-        self._learn(row)
+        if row is not None:
+            self._learn(row)
         if doubtful:
             self._host.reread(self)
         self.announce()
@@ -185,9 +212,6 @@ class GroupActor(SingleWriter[Arrival]):
         # Verdicts of one batch reach the loop in any order; an older row must not hide a close.
         if row.progress > self.row.progress:
             self.row = row
-
-    def _last_sequence(self) -> int:
-        return self._ranks[-1].sequence if self._ranks else 0
 
     # -- cancelling ---------------------------------------------------------------------------
 

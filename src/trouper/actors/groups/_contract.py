@@ -28,6 +28,14 @@ class EffectHostBase:
         """Refuse."""
         raise self.unsupported("close")
 
+    async def retire(self, key: str) -> None:
+        """Refuse."""
+        raise self.unsupported("retire")
+
+    async def retire_scope(self, scope: str) -> None:
+        """Refuse."""
+        raise self.unsupported("retire")
+
     def unsupported(self, verb: str) -> EffectGroupsUnsupported:
         """Build the one refusal of a host that does not do groups."""
         return EffectGroupsUnsupported(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ...errors import CorruptGroup, DrainDeferred, GroupShapeError
+from ...errors import CorruptGroup, CorruptRecord, DrainDeferred, GroupRetired, GroupShapeError
 from ._envelope import EffectEnvelope
 from ._ledger import cancel_unsettled, claim_unsettled, held
 from ._outcome import Cancelled, encode_outcome
@@ -28,6 +28,7 @@ from ._rows import (
     report_damage,
 )
 from ._rules import is_free
+from ._scopes import UNFINISHED, MemberRow
 
 if TYPE_CHECKING:
     from ._host import EffectHost
@@ -79,10 +80,23 @@ class GroupDrain:
         self.on_cancelled: Callable[[EffectEnvelope], None] = lambda envelope: None
 
     def keys(self) -> list[str]:
-        """Return the keys of groups that qualify: closed durably, with unsettled children."""
-        host = self._host
-        scanned = host.store.scan(GROUP_TABLE, b"G", GroupRow, damaged=report_damage)
-        return sorted(row.key for _, row in scanned if row.closed and row.counter < row.children)
+        """Return the keys of groups that qualify: closed durably, with unsettled children.
+
+        Costs a row for each unfinished group, and nothing for those that are finished.
+        """
+        found: list[str] = []
+        store = self._host.store
+        for _, member in store.scan(GROUP_TABLE, UNFINISHED, MemberRow, damaged=report_damage):
+            if member.kind != "group":
+                continue
+            try:
+                row = store.get(GROUP_TABLE, group_key(member.key), GroupRow)
+            except CorruptRecord as damage:
+                report_damage(damage)
+                continue
+            if row is not None and row.closed:
+                found.append(row.key)
+        return sorted(found)
 
     def stop(self) -> None:
         """Start no further pass."""
@@ -99,6 +113,8 @@ class GroupDrain:
         row = host.store.get(GROUP_TABLE, group_key(key), GroupRow)
         if row is None:
             raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+        if row.retired:
+            return DrainReport(key, (), row.children)
         working = self._working(key)
         if working:
             raise DrainDeferred(
@@ -113,6 +129,8 @@ class GroupDrain:
             if row.effective == Disposition.CANCEL:
                 return await self._cancel(key)
             return await self._run(key)
+        except GroupRetired:
+            return DrainReport(key, (), row.children)
         except CorruptGroup:
             return self._report(key, {}, ChildState.INTERRUPTED)
 
@@ -150,8 +168,9 @@ class GroupDrain:
         lease, runnable = host.lease(key), frozenset(runners)
         opened = await host.store.commit(lambda tx: claim_unsettled(tx, key, lease, runnable))
         actor = host.adopt(opened, runners)
-        while any(position in actor.running for position in opened.claimed):
-            await actor.changed()
+        for position in opened.claimed:
+            while position in actor.running:
+                await actor.changed()
         left: dict[int, ChildState] = {}
         for child in self._children(key):
             if child.position not in runners:
@@ -164,6 +183,9 @@ class GroupDrain:
     def _report(
         self, key: str, states: dict[int, ChildState], otherwise: ChildState
     ) -> DrainReport:
+        row = self._host.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        if row is not None and row.retired:  # with the last terminal of this pass
+            return DrainReport(key, (), row.children)
         children = self._children(key)
         left: list[ChildReport] = []
         for child in children:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 
 import trio
 
-from ..._ids import Incarnation
 from ...errors import (
-    CursorOutOfRange,
     GroupShapeError,
-    HandleBusy,
     MembershipDropped,
     StoreError,
     TrouperError,
@@ -21,7 +18,7 @@ from ...store import Store, Tx
 from ._actor import GroupActor, RunningChild
 from ._attempts import HostTasks, Over
 from ._claims import ClaimKeeper
-from ._contract import EffectHostBase
+from ._cursor import Cursors
 from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
 from ._group import EffectGroup
@@ -29,27 +26,28 @@ from ._handle import GroupHandle, Settlement
 from ._ledger import Opened, held
 from ._ledger import close_group as close_unit
 from ._ledger import open_group as open_unit
+from ._live import LiveGroups
 from ._outcome import Outcome, encode_outcome
 from ._policy import Disposition
-from ._roster import roster_of
+from ._retire import retire_group, retire_scope
 from ._rows import (
     CHILD_TABLE,
     GROUP_TABLE,
     ChildRow,
     GroupRow,
-    child_key,
     children_prefix,
     group_key,
 )
 from ._rules import Lease, is_free
 from ._runner import EffectContext, Runner, RunnerResolver, attempt, no_executor
+from ._sweep import GROUPS, sweep_key
 from ._timer import Clock, due_of
 from ._waiting import DurableWaits
 
 LEASE = 30.0
 
 
-class EffectHost(EffectHostBase):
+class EffectHost(LiveGroups):
     """One implementation for both embedded tiers; what it keeps is its store's business.
 
     Owned by whoever gave it the nursery; `close` ends every running child without a terminal
@@ -66,22 +64,13 @@ class EffectHost(EffectHostBase):
         *,
         lease: float = LEASE,
     ) -> None:
-        self.store = store
-        self.dispatcher = dispatcher
-        self.fail = fail
-        self.owner: Incarnation = store.next_owner()
-        self.fences_moved = 0  # writer: group actors
+        super().__init__(store, dispatcher, clock, fail)
         self.waits = DurableWaits()
-        self.settled = 0  # children ranked by this host; writer: group actors
         self._tasks = HostTasks(nursery, fail)
-        self._clock = clock
         self._lease = lease
         self._resolver: RunnerResolver | None = None
-        self._groups: dict[str, GroupActor] = {}  # writer: adopt, reread, forget_settled
-        self._busy: set[int] = set()  # handles somebody waits on
         self._drain = GroupDrain(self)
-        self._roster = roster_of(store)
-        self._roster.join(self)
+        self._cursors = Cursors(self.group, self.forget_settled)
         self._claims = ClaimKeeper(store, lease, self._children)
         nursery.start_soon(self._claims.run, name=f"claims of host {tuple(self.owner)}")
 
@@ -105,20 +94,12 @@ class EffectHost(EffectHostBase):
         """Ask the resolver for a fresh, single-use runner; None is a routing fact."""
         return None if self._resolver is None else self._resolver(envelope)
 
-    def now(self) -> float:
-        """Return the time of journaled facts (UTC, seconds)."""
-        return self._clock.now()
-
     def lease(self, key: str) -> Lease:
         """Return the terms on which this host claims children of a group at this moment."""
         now = trio.current_time()
         actor = self._groups.get(key)
         given_up = frozenset(actor.given_up.items() if actor is not None else ())
         return Lease(self.owner, now, now + self._lease, self._roster.is_dead, given_up)
-
-    def is_dead(self, owner: Incarnation) -> bool:
-        """Tell whether an incarnation is known to be dead; silence is no proof."""
-        return self._roster.is_dead(owner)
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -146,6 +127,7 @@ class EffectHost(EffectHostBase):
             GroupShapeError: another shape than recorded, or a first open with a child that nothing
                 here can run (then nothing is journaled, and the second try is the same refusal).
             ReplayMismatch: a child drifted.
+            GroupRetired: the key was retired, or its scope was and is not gone yet.
         """
         if not self.supports_groups:
             raise self.unsupported("open")
@@ -162,44 +144,23 @@ class EffectHost(EffectHostBase):
 
         Raises:
             HandleClosed: the group was closed after this handle was made.
+            GroupRetired: it is gone.
             CursorOutOfRange: every child has been consumed.
             HandleBusy: another task waits on this handle.
         """
         if not self.supports_groups:
             raise self.unsupported("next")
-        if handle.exhausted:
-            raise CursorOutOfRange(
-                f"all {handle.children} children of group {handle.key!r} are consumed",
-                key=handle.key,
-                consumed=handle.consumed,
-                children=handle.children,
-            )
-        if id(handle) in self._busy:
-            raise HandleBusy(
-                f"another task waits on this handle of group {handle.key!r}; make one per task",
-                key=handle.key,
-            )
-        self._busy.add(id(handle))
-        try:
-            await trio.lowlevel.checkpoint()
-            actor = self.group(handle.key)
-            if actor.row.children != handle.children:
-                raise CursorOutOfRange(
-                    f"the handle counts {handle.children} children, group {handle.key!r} has "
-                    f"{actor.row.children}",
-                    key=handle.key,
-                )
-            while True:
-                actor.require_open(handle)
-                if len(actor.settled) > handle.consumed:
-                    settlement = actor.settlement(handle.consumed + 1)
-                    handle.consumed += 1
-                    if handle.exhausted:
-                        self.forget_settled(actor)
-                    return settlement
-                await actor.changed()
-        finally:
-            self._busy.discard(id(handle))
+        return await self._cursors.next(handle)
+
+    async def next_settlements(self, handle: GroupHandle) -> list[Settlement]:
+        """Return every recorded settlement above the cursor at once, waiting for the first.
+
+        A caller of a wide group then wakes once a flush and not once a child. Raises as
+        `next_settlement`; the handle advances by what is returned.
+        """
+        if not self.supports_groups:
+            raise self.unsupported("next")
+        return await self._cursors.recorded(handle)
 
     async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
         """End the caller's interest durably; idempotent, may only narrow.
@@ -215,6 +176,36 @@ class EffectHost(EffectHostBase):
         row = await self.store.commit(lambda tx: close_unit(tx, key, seen, disposition))
         if row is not None:
             self.closed(row)
+
+    async def retire(self, key: str) -> None:
+        """Retire a group for good: its rows go, and a tombstone stays until its scope is retired.
+
+        One atomic mark, then a bounded sweep beside other work; returns when nothing but the
+        tombstone is left, or when the host closes: the next one goes on. Twice is fine.
+
+        Raises:
+            GroupShapeError: the journal does not hold the group.
+            ScopeBusy: it is open or unsettled, or its activation may still read its ranks.
+        """
+        if not self.supports_groups:
+            raise self.unsupported("retire")
+        self.retired(await self.store.commit(lambda tx: retire_group(tx, key)))
+        await self._sweeper.until_gone(sweep_key(GROUPS, key))
+
+    async def retire_scope(self, scope: str) -> None:
+        """Retire a scope: groups, tombstones and finished children, by one mark and one sweep.
+
+        Until the sweep is over, opening any group of the scope is refused; then its keys are new.
+        Returns when no row is left, or when the host closes: the next one goes on. The scope of an
+        activation goes with `ActorSystem.forget`.
+
+        Raises:
+            ScopeBusy: anything in it is open, unsettled or live.
+        """
+        if not self.supports_groups:
+            raise self.unsupported("retire")
+        await self.store.commit(lambda tx: retire_scope(tx, scope))
+        await self.sweep(scope)
 
     def drain(self) -> GroupDrain:
         """Return the drain: it exists on an unwired host too, and reports every child there."""
@@ -277,69 +268,6 @@ class EffectHost(EffectHostBase):
             self._roster.tell_peers(self, actor.key)
         return actor
 
-    def closed(self, row: GroupRow) -> None:
-        """Act on a close that is durable."""
-        actor = self._groups.get(row.key)
-        if actor is not None:
-            actor.apply_close(row)
-            actor.announce()
-            self.forget_settled(actor)
-        self._roster.tell_peers(self, row.key)
-
-    # -- groups in memory -----------------------------------------------------------------------
-
-    def group(self, key: str) -> GroupActor:
-        """Return the group's actor, reading it from the journal when it is not in memory."""
-        actor = self._groups.get(key)
-        if actor is None:
-            row, children = self._read(key)
-            actor = self._groups[key] = GroupActor(self, row, children)
-        return actor
-
-    def is_settled(self, key: str, position: int) -> bool:
-        """Tell whether a child has its terminal in the journal."""
-        child = self.store.get(CHILD_TABLE, child_key(key, position), ChildRow)
-        return child is not None and child.settled
-
-    def in_memory(self, key: str) -> GroupActor | None:
-        """Return the group's actor if it is in memory."""
-        return self._groups.get(key)
-
-    def reread(self, actor: GroupActor) -> None:
-        """Take the journal's word for a group."""
-        actor.view(*self._read(actor.key))
-
-    def _read(self, key: str) -> tuple[GroupRow, Sequence[ChildRow]]:
-        row = self.store.get(GROUP_TABLE, group_key(key), GroupRow)
-        if row is None:
-            raise GroupShapeError(f"group {key!r} is not in the journal; open it first", key=key)
-        return row, [c for _, c in self.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)]
-
-    def noticed(self, key: str) -> None:
-        """Read a group again: another host on this store changed it."""
-        actor = self._groups.get(key)
-        if actor is not None:
-            self.reread(actor)
-            actor.apply_close(actor.row)
-            actor.announce()
-            self.forget_settled(actor)
-
-    def changed_by_drain(self, key: str) -> None:
-        """Read a group again after a drain pass, if it is in memory, and spread the news."""
-        self.noticed(key)
-        self._roster.tell_peers(self, key)
-
-    def group_changed(self, actor: GroupActor) -> None:
-        """Spread the news of new ranks, and drop the group from memory once nobody needs it."""
-        self._roster.tell_peers(self, actor.key)
-        self.forget_settled(actor)
-
-    def forget_settled(self, actor: GroupActor) -> None:
-        """Drop a group that is closed and settled from memory; its rows stay."""
-        idle = not actor.unsettled and not actor.running and not actor.watchers
-        if idle and actor.row.closed and not actor.in_flight:
-            self._groups.pop(actor.key, None)
-
     # -- children -------------------------------------------------------------------------------
 
     def _dispatch(self, actor: GroupActor, row: ChildRow, runner: Runner) -> None:
@@ -381,9 +309,10 @@ class EffectHost(EffectHostBase):
         Returns when the last one has ended; only then are this incarnation's claims free.
         """
         self._drain.stop()
+        self._sweeper.stop()
         with trio.CancelScope(shield=True):
             await self._tasks.close(grace)
             with suppress(StoreError):  # a store that is lost was reported to `fail` already
-                while any(actor.pending for actor in self._groups.values()):
+                while self._sweeper.pending or any(a.pending for a in self._groups.values()):
                     await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...store import Finding, Rows
+from ._retire import member_of
 from ._rows import (
     CHILD_TABLE,
     GROUP_TABLE,
@@ -16,15 +17,69 @@ from ._rows import (
     group_key,
     settle_prefix,
 )
+from ._scopes import FINISHED, UNFINISHED, MemberRow, member_key
+from ._sweep import GROUPS, SCOPES, Doomed, SweepRow
 
 
 def group_invariants(rows: Rows) -> Iterator[Finding]:
-    """Compare each group with its children and ranks, and find what belongs to no group."""
+    """Compare each group with its children, ranks and scope, and find what belongs to no group.
+
+    What a sweep has still to take is judged by nobody.
+    """
+    doomed = doomed_prefixes(rows)
     for key, group in rows.scan(GROUP_TABLE, b"G", GroupRow):
-        for what in _group(rows, group):
+        if (GROUP_TABLE, key) in doomed:
+            continue
+        told = _retired(rows, group, doomed) if group.retired else _group(rows, group)
+        for what in (*told, *_membership(rows, group)):
             yield Finding(GROUP_TABLE, key.hex(), f"group {group.key!r} {what}")
+    for tag in (UNFINISHED, FINISHED):
+        yield from _lost_members(rows, tag)
     yield from _orphans(rows, CHILD_TABLE, b"C", ChildRow)
     yield from _orphans(rows, SETTLE_TABLE, b"S", SettleRow)
+
+
+def doomed_prefixes(rows: Rows) -> frozenset[Doomed]:
+    """Return what the sweeps of a store have still to take: pairs of table and prefix."""
+    found: set[Doomed] = set()
+    for tag in (GROUPS, SCOPES):
+        for _, row in rows.scan(GROUP_TABLE, tag, SweepRow):
+            found.update(row.doomed)
+    return frozenset(found)
+
+
+def _retired(rows: Rows, group: GroupRow, doomed: frozenset[Doomed]) -> Iterator[str]:
+    for table, prefix, kind in (
+        (CHILD_TABLE, children_prefix(group.key), ChildRow),
+        (SETTLE_TABLE, settle_prefix(group.key), SettleRow),
+    ):
+        left = sum(1 for _ in rows.scan(table, prefix, kind))
+        if left and (table, prefix) not in doomed:
+            yield f"is retired, and {left} of its rows are left in {table!r}; no sweep takes them"
+
+
+def _membership(rows: Rows, group: GroupRow) -> Iterator[str]:
+    member = member_of(group)
+    for tag, word, belongs in (
+        (UNFINISHED, "unfinished", not group.finished),
+        (FINISHED, "finished", group.finished),
+    ):
+        listed = rows.get(GROUP_TABLE, member_key(tag, member), MemberRow) is not None
+        if listed != belongs:
+            yield f"is {'' if listed else 'not '}listed as {word} in scope {group.scope!r}"
+
+
+def _lost_members(rows: Rows, tag: bytes) -> Iterator[Finding]:
+    for key, member in rows.scan(GROUP_TABLE, tag, MemberRow):
+        if (
+            member.kind == "group"
+            and rows.get(GROUP_TABLE, group_key(member.key), GroupRow) is None
+        ):
+            yield Finding(
+                GROUP_TABLE,
+                key.hex(),
+                f"scope {member.scope!r} lists group {member.key!r}, which is not there",
+            )
 
 
 def _group(rows: Rows, group: GroupRow) -> Iterator[str]:

@@ -13,6 +13,7 @@ from ...store import Tx
 from ._group import EffectGroup
 from ._outcome import ErrorRecord, Failed, encode_outcome
 from ._policy import Disposition
+from ._retire import member_of, retired, scope_retired, write_group
 from ._rows import (
     CHILD_TABLE,
     GROUP_TABLE,
@@ -24,8 +25,11 @@ from ._rows import (
     children_prefix,
     group_key,
     settle_key,
+    settle_prefix,
 )
 from ._rules import Claim, Lease, claim, close, finalise, new_rows, renew, require_shape
+from ._scopes import Reader, enter
+from ._sweep import being_swept
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,16 @@ class Arrival:
 
 
 def load(tx: Tx, key: str) -> tuple[GroupRow, tuple[ChildRow, ...]] | None:
-    """Read a group and its children, or None when the journal does not hold it."""
+    """Read a group and its children, or None when the journal does not hold it.
+
+    Raises:
+        GroupRetired: only its tombstone is there.
+    """
     row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
     if row is None:
         return None
+    if row.retired:
+        raise retired(key)
     if row.key != key:
         raise CorruptGroup(f"groups {row.key!r} and {key!r} share one row key", key=key)
     children = tuple(c for _, c in tx.scan(CHILD_TABLE, children_prefix(key), ChildRow))
@@ -75,10 +85,16 @@ def open_group(
     What is free, unsettled and ``runnable`` here is claimed in the same transaction; a crash leaves
     the claim of a dead incarnation, which is free (ADR 0003). A closed group dispatches nothing
     (ruling 5), so nothing of it is claimed.
+
+    Raises:
+        GroupRetired: it was retired, or its scope was and is not gone yet.
     """
+    if being_swept(tx, group.scope):
+        raise scope_retired(group.key, group.scope)
     found = load(tx, group.key)
     if found is None:
         row, rows = new_rows(group, now, dues)
+        enter(tx, member_of(row))
         tx.put(GROUP_TABLE, group_key(group.key), row)
         children: Sequence[ChildRow] = rows
     else:
@@ -143,11 +159,12 @@ def _claim_free(
 
 def finalise_all(
     tx: Tx, key: str, arrivals: Sequence[Arrival], now: float
-) -> tuple[GroupRow, list[ChildRow | FenceMoved]]:
+) -> tuple[GroupRow | None, list[ChildRow | FenceMoved]]:
     """Rank arrivals in the given order. One that meets a moved fence uses up no rank."""
     row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
-    if row is None:
-        raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
+    if row is None or row.retired:
+        return row, [_too_late(key, arrival) for arrival in arrivals]
+    before = row
     ends: list[ChildRow | FenceMoved] = []
     for arrival in arrivals:
         child = tx.get(CHILD_TABLE, child_key(key, arrival.position), ChildRow)
@@ -164,8 +181,16 @@ def finalise_all(
             raise CorruptGroup(f"sequence {child.sequence} of group {key!r} is taken", key=key)
         tx.put(SETTLE_TABLE, place, SettleRow(key, child.sequence, child.position))
         ends.append(child)
-    tx.put(GROUP_TABLE, group_key(key), row)
-    return row, ends
+    return write_group(tx, before, row), ends
+
+
+def _too_late(key: str, arrival: Arrival) -> FenceMoved:
+    """Refuse a result for a group that is retired: each of its children is settled already."""
+    return FenceMoved(
+        f"group {key!r} is retired; this result of child {arrival.position} is not counted",
+        key=key,
+        position=arrival.position,
+    )
 
 
 def _put_terminal(tx: Tx, child: ChildRow) -> ChildRow:
@@ -178,15 +203,45 @@ def _put_terminal(tx: Tx, child: ChildRow) -> ChildRow:
     return child
 
 
-def close_group(tx: Tx, key: str, closes_seen: int, asked: Disposition) -> GroupRow | None:
-    """Close durably; an unknown key is fine, since a replayed frame closes again."""
+def close_group(
+    tx: Tx, key: str, closes_seen: int, asked: Disposition, *, past: bool = False
+) -> GroupRow | None:
+    """Close durably; an unknown key is fine, and a retired one, since a replay closes again.
+
+    ``past`` says that the scope has recorded past the group, in this transaction or before.
+    """
     row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
-    if row is None:
-        return None
+    if row is None or row.retired:
+        return row
     after = close(row, closes_seen, asked)
-    if after != row:
-        tx.put(GROUP_TABLE, group_key(key), after)
-    return after
+    return write_group(tx, row, replace(after, past=after.past or past))
+
+
+def pass_group(tx: Tx, key: str) -> GroupRow | None:
+    """Take note that the scope of a group has ended, and so reads its ranks no more."""
+    row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
+    return None if row is None else write_group(tx, row, replace(row, past=True))
+
+
+def ranks_above(source: Reader, key: str, sequence: int) -> list[ChildRow]:
+    """Return every recorded rank above one, in one read of the index.
+
+    Raises:
+        CorruptGroup: a rank without its terminal.
+    """
+    prefix, last = settle_prefix(key), settle_key(key, sequence)
+    found: list[ChildRow] = []
+    for _, place in source.scan(SETTLE_TABLE, prefix, SettleRow, after=last):
+        child = source.get(CHILD_TABLE, child_key(key, place.position), ChildRow)
+        if child is None or child.sequence != place.sequence:
+            raise CorruptGroup(
+                f"rank {place.sequence} of group {key!r} is without its terminal; restore the "
+                "store from a backup",
+                key=key,
+                position=place.position,
+            )
+        found.append(child)
+    return found
 
 
 def renew_all(

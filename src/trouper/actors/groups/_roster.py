@@ -23,6 +23,10 @@ class Neighbour(Protocol):
         """Read a group again: a peer changed it."""
         ...
 
+    def look_again(self) -> None:
+        """Read again what is finished: a peer swept a scope."""
+        ...
+
 
 class Roster:
     """The hosts of one opening of one store."""
@@ -51,6 +55,13 @@ class Roster:
             peer = self._hosts[number]
             if peer is not host:
                 peer.noticed(key)
+
+    def tell_swept(self, host: Neighbour) -> None:
+        """Tell the other hosts that a scope or a group is gone."""
+        for number in sorted(self._hosts):
+            peer = self._hosts[number]
+            if peer is not host:
+                peer.look_again()
 
 
 _ROSTERS: WeakKeyDictionary[Store, Roster] = WeakKeyDictionary()

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from ..._ids import Incarnation
 from ...errors import CorruptRecord
-from ...store import record, row_key
+from ...store import record, row_key, upcaster
 
 log = logging.getLogger("trouper.journal")
 
@@ -21,10 +22,14 @@ GROUP_TABLE, CHILD_TABLE, SETTLE_TABLE = "group", "record", "settle"
 NOBODY = Incarnation(0, 0)
 
 
-@record("group", version=1)
+@record("group", version=2)
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """Shape fence beside the counter: whoever allocates a rank sees the shape it belongs to."""
+    """Shape fence beside the counter: whoever allocates a rank sees the shape it belongs to.
+
+    ``past`` says that its scope has recorded past it, so that no replay reads its ranks again.
+    ``retired`` makes the row a tombstone: the rest of the group is gone, or being swept.
+    """
 
     key: str
     scope: str
@@ -35,16 +40,29 @@ class GroupRow:
     closes: int
     counter: int
     opened_at: float
+    past: bool = False
+    retired: bool = False
 
     @property
-    def progress(self) -> tuple[int, int, bool]:
+    def progress(self) -> tuple[int, int, bool, bool, bool]:
         """Order the versions of one row: each part only grows, so the greater one is newer."""
-        return self.closes, self.counter, self.effective != self.declared
+        narrowed = self.effective != self.declared
+        return self.closes, self.counter, narrowed, self.past, self.retired
 
     @property
     def closed(self) -> bool:
         """Tell whether the caller's interest ended durably."""
         return self.closes > 0
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the interest ended and, by the counter, every child is settled."""
+        return self.closes > 0 and self.counter >= self.children
+
+
+@upcaster("group", 1)
+def _before_retirement(*fields: Any) -> list[Any]:
+    return [*fields, False, False]
 
 
 @record("child", version=1)

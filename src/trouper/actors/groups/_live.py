@@ -1,0 +1,175 @@
+"""The groups that a host has in memory, as views of what the journal holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..._ids import Incarnation
+from ...errors import CorruptGroup, GroupShapeError
+from ...mailbox import Dispatcher
+from ...store import Store
+from ._actor import GroupActor
+from ._contract import EffectHostBase
+from ._ledger import ranks_above
+from ._retire import retired
+from ._roster import roster_of
+from ._rows import (
+    CHILD_TABLE,
+    GROUP_TABLE,
+    ChildRow,
+    GroupRow,
+    child_key,
+    children_prefix,
+    group_key,
+)
+from ._sweep import GROUPS, SCOPES, sweep_key
+from ._sweeper import Sweeper
+from ._timer import Clock
+
+
+class LiveGroups(EffectHostBase):
+    """The part of a host that reads groups, hears news of them, and lets go of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.store = store
+        self.dispatcher = dispatcher
+        self.fail = fail
+        self.owner: Incarnation = store.next_owner()
+        self.fences_moved = 0  # writer: group actors
+        self.settled = 0  # children ranked by this host; writer: group actors
+        self._clock = clock
+        self._groups: dict[str, GroupActor] = {}  # writer: this class, and the host's `adopt`
+        self._roster = roster_of(store)
+        self._roster.join(self)
+        self._sweeper = Sweeper(dispatcher, store, fail, self._scope_gone)
+        self._sweeper.resume()
+
+    def now(self) -> float:
+        """Return the time of journaled facts (UTC, seconds)."""
+        return self._clock.now()
+
+    def is_dead(self, owner: Incarnation) -> bool:
+        """Tell whether an incarnation is known to be dead; silence is no proof."""
+        return self._roster.is_dead(owner)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def group(self, key: str) -> GroupActor:
+        """Return the group's actor, reading it from the journal when it is not in memory."""
+        actor = self._groups.get(key)
+        if actor is None:
+            row, children = self._read(key)
+            actor = self._groups[key] = GroupActor(self, row, children)
+        return actor
+
+    def _read(self, key: str) -> tuple[GroupRow, Sequence[ChildRow]]:
+        row = self.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        if row is None:
+            raise GroupShapeError(f"group {key!r} is not in the journal; open it first", key=key)
+        if row.retired:
+            raise retired(key)
+        return row, [c for _, c in self.store.scan(CHILD_TABLE, children_prefix(key), ChildRow)]
+
+    def in_memory(self, key: str) -> GroupActor | None:
+        """Return the group's actor if it is in memory."""
+        return self._groups.get(key)
+
+    def is_settled(self, key: str, position: int) -> bool:
+        """Tell whether a child has its terminal in the journal, or had it."""
+        group = self.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        if group is not None and group.retired:
+            return True
+        child = self.store.get(CHILD_TABLE, child_key(key, position), ChildRow)
+        return child is not None and child.settled
+
+    # -- news -----------------------------------------------------------------------------------
+
+    def reread(self, actor: GroupActor) -> None:
+        """Take the journal's word for a group: what is new of it, since no recorded rank changes.
+
+        Costs a read of what is new, however wide the group is.
+        """
+        row = self.store.get(GROUP_TABLE, group_key(actor.key), GroupRow)
+        if row is None or row.retired:
+            self._groups.pop(actor.key, None)
+            actor.retire()
+            return
+        try:
+            actor.catch_up(row, ranks_above(self.store, actor.key, actor.last_sequence))
+        except CorruptGroup as damage:
+            actor.damaged(damage)
+
+    def noticed(self, key: str) -> None:
+        """Read a group again: another host on this store changed it."""
+        actor = self._groups.get(key)
+        if actor is not None:
+            self.reread(actor)
+            actor.apply_close(actor.row)
+            actor.announce()
+            self.forget_settled(actor)
+
+    def changed_by_drain(self, key: str) -> None:
+        """Read a group again after a drain pass, if it is in memory, and spread the news."""
+        self.noticed(key)
+        self._sweeper.look(sweep_key(GROUPS, key))
+        self._roster.tell_peers(self, key)
+
+    def group_changed(self, actor: GroupActor) -> None:
+        """Spread the news of new ranks, and drop the group from memory once nobody needs it."""
+        if actor.row.retired:
+            self.retired(actor.row)
+            return
+        self._roster.tell_peers(self, actor.key)
+        self.forget_settled(actor)
+
+    def closed(self, row: GroupRow) -> None:
+        """Act on a close that is durable."""
+        if row.retired:
+            self.retired(row)
+            return
+        actor = self._groups.get(row.key)
+        if actor is not None:
+            actor.apply_close(row)
+            actor.announce()
+            self.forget_settled(actor)
+        self._roster.tell_peers(self, row.key)
+
+    def forget_settled(self, actor: GroupActor) -> None:
+        """Drop a group that is closed and settled from memory; its rows stay."""
+        idle = not actor.unsettled and not actor.running and not actor.watchers
+        if idle and actor.row.closed and not actor.in_flight:
+            self._groups.pop(actor.key, None)
+
+    # -- retirement -----------------------------------------------------------------------------
+
+    def retired(self, row: GroupRow) -> None:
+        """Act on a retirement that is durable."""
+        actor = self._groups.pop(row.key, None)
+        if actor is not None:
+            actor.retire()
+            actor.announce()
+        self._sweeper.look(sweep_key(GROUPS, row.key))
+        self._roster.tell_peers(self, row.key)
+
+    async def sweep(self, scope: str) -> None:
+        """Sweep a scope that is marked, and wait until it is gone or the host closes."""
+        where = sweep_key(SCOPES, scope)
+        if not self._sweeper.look(where):
+            self._scope_gone()
+        await self._sweeper.until_gone(where)
+
+    def _scope_gone(self) -> None:
+        self.look_again()
+        self._roster.tell_swept(self)
+
+    def look_again(self) -> None:
+        """Let go of finished groups that went with their scope."""
+        for actor in list(self._groups.values()):
+            if actor.row.finished:
+                self.noticed(actor.key)
