@@ -60,11 +60,11 @@ $(VENV)/.run: $(PINS) | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.test: $(PINS) | $(VENV)/.run
-	@$(PY) -m pip install -qq -e '.[asyncio,cli,testing]' --group test
+	@$(PY) -m pip install -qq -e '.[asyncio,cli,otel,testing]' --group test
 	@touch $(VENV)/.run $@
 
 $(VENV)/.dev: $(PINS) | $(VENV)/.run
-	@$(PY) -m pip install -qq -e '.[asyncio,cli,testing]' --group dev
+	@$(PY) -m pip install -qq -e '.[asyncio,cli,otel,testing]' --group dev
 	@touch $(VENV)/.run $(VENV)/.test $@
 
 # --- running --------------------------------------------------------------------------------

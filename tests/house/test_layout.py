@@ -23,6 +23,7 @@ LAZY = (
     "rich",
     "typer",
     "hypothesis",
+    "opentelemetry",
     "pytest",
     "trio.testing",
     "trio_asyncio",

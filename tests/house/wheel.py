@@ -72,7 +72,7 @@ def main() -> None:
         python = scripts / "python"
         install(python, str(wheel))
         refuse_without_the_extra(scripts / "trouper")
-        install(python, f"{wheel}[asyncio,cli,testing]")
+        install(python, f"{wheel}[asyncio,cli,otel,testing]")
         run(scripts / "trouper", "--version")
 
         apart = here / "apart"

@@ -16,10 +16,14 @@ from ._dead_letters import LetterStream as LetterStream
 from ._handlers import handles as handles
 from ._inbox import Asking as Asking
 from ._inbox import Inbox as Inbox
+from ._instruments import Instrument as Instrument
+from ._instruments import Journey as Journey
+from ._instruments import Turn as Turn
 from ._messages import Asked as Asked
 from ._messages import Request as Request
 from ._messages import Takes as Takes
 from ._open import open_system as open_system
+from ._otel import OpenTelemetry as OpenTelemetry
 from ._ref import Ref as Ref
 from ._registry import Registry as Registry
 from ._services import Service as Service
@@ -54,8 +58,11 @@ __all__ = (
     "DurableActor",
     "EffectContext",
     "Inbox",
+    "Instrument",
+    "Journey",
     "LetterStream",
     "MailboxStatistics",
+    "OpenTelemetry",
     "Operation",
     "Overflow",
     "Ref",
@@ -67,6 +74,7 @@ __all__ = (
     "Tell",
     "Terminated",
     "Topics",
+    "Turn",
     "Won",
     "applies",
     "decides",

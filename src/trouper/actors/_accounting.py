@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ActorCrashed, ActorStopped, Reject
-from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job
+from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job, bare
 from ..supervision import unwrap
 from ._belongings import end_instance
 from ._redelivery import as_sent, put_again
@@ -53,7 +53,7 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
         if is_ask:
             entry.fail(error)
         else:
-            log.info("%s rejected %s: %s", ref.path, type(message).__qualname__, error)
+            log.info("%s rejected %s: %s", ref.path, type(bare(message)).__qualname__, error)
         return
     if error is None:
         error = RuntimeError(f"{ref.path}: a handler that was not cancelled let Cancelled out")

@@ -12,7 +12,7 @@ import trio
 from trio.lowlevel import ParkingLot
 
 from ..errors import AskUnknown
-from ..mailbox import Ask
+from ..mailbox import Ask, bare
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -65,7 +65,7 @@ class AskNet:
             target.forget_ask(ask)
             ask.fail(
                 AskUnknown(
-                    f"{target.path} did not answer {type(ask.message).__qualname__} within "
+                    f"{target.path} did not answer {type(bare(ask.message)).__qualname__} within "
                     f"{self.limit} s. Outcome unknown: it may have been handled, or may yet be; "
                     "re-read, or retry under the same key. Use a cancel scope for a deadline of "
                     "your own, ask_safety= for another limit",

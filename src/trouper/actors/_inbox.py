@@ -58,7 +58,6 @@ class Asking(Generic[Q, R]):
         self._inbox.answer(self._ask, value, error)
 
 
-@final
 class Inbox(Generic[M]):
     """Received selectively: what a `receive` does not want stays queued, in its order.
 

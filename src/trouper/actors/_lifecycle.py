@@ -48,7 +48,7 @@ def build(ref: LocalRef, target: Any) -> None:
     """Put a fresh instance behind a ref."""
     behaviour = target.__behaviour__
     ref.target = target
-    ref.table = behaviour.table
+    ref.adopt(behaviour.table)
     if behaviour.wants_context and ref.context is None:
         ref.context = Context(ref)
 

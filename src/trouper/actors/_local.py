@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
@@ -20,6 +20,7 @@ from ..supervision import Exit
 from ._accounting import turn_failed, turn_killed
 from ._belongings import Belongings, end_instance
 from ._dead_letters import DeadLetter
+from ._inbox import Inbox
 from ._life import Life, SpawnOptions
 from ._lifecycle import escalate, request_stop
 from ._redelivery import as_sent, is_again
@@ -27,6 +28,7 @@ from ._ref import Ref
 from ._stash import Stashed, put_aside
 
 if TYPE_CHECKING:
+    from ._instruments import How
     from ._runtime import Runtime
 
 
@@ -55,6 +57,8 @@ class LocalRef(Mailbox, Ref[Any]):
         "parent",
         "system",
     )
+
+    inbox_type: ClassVar[type[Inbox[Any]]] = Inbox  # of a protocol
 
     def __init__(
         self,
@@ -142,6 +146,14 @@ class LocalRef(Mailbox, Ref[Any]):
     def restart_waits_for(self, asker: LocalRef) -> bool:
         """Whether this actor can live again only after a turn of ``asker`` has ended."""
         return self.system.waits.leads(self, asker)
+
+    def adopt(self, table: Table) -> None:
+        """Handle by this table: that of the first life, or of the next one."""
+        self.table = table
+
+    def parcel(self, how: How, message: Any) -> Any:
+        """Return what is to arrive for a message that this actor orders itself."""
+        return message
 
     # --- asking -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from ..mailbox import Overflow
 from ..store import LmdbStore, MemoryStore, Store
 from ..supervision import Strategy
 from ._durable import DurableSide, RunnerKind
+from ._instruments import Instrument
 from ._system import ActorSystem, Block, run_system
 from .activations import HISTORY_LIMIT, Durable
 from .groups import Activity
@@ -32,6 +33,7 @@ def open_system(
     overflow: Overflow = "reject",
     seed: int | None = None,
     history_limit: int = HISTORY_LIMIT,
+    instruments: Iterable[Instrument] = (),
 ) -> AbstractAsyncContextManager[ActorSystem]:
     """Open an actor system for the time of an ``async with`` block.
 
@@ -58,6 +60,8 @@ def open_system(
         overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
         history_limit: Steps that one activation may take.
+        instruments: What follows messages from their sender to their turn, `OpenTelemetry` for one.
+            Without any, nothing is looked at and nothing is paid.
 
     Raises:
         StoreError: The store cannot be opened: owned, damaged, of another version. Untouched.
@@ -77,6 +81,7 @@ def open_system(
             mailbox=mailbox,
             overflow=overflow,
             seed=seed,
+            instruments=tuple(instruments),
         )
     )
 

@@ -72,7 +72,7 @@ class Pipe:
             if self._is_cut:
                 self._log_leftover(error)
             elif error is None:
-                order(self._ref, Owed(message))
+                order(self._ref, Owed(self._ref.parcel("pipe", message)))
             else:
                 self._fall(error)
         finally:
@@ -97,7 +97,7 @@ class Pipe:
             exc.__cause__ = error
             ref.fail(exc)
         else:
-            order(ref, Owed(message))
+            order(ref, Owed(ref.parcel("pipe", message)))
 
     def _log_leftover(self, error: BaseException | None) -> None:
         if error is not None:

@@ -19,11 +19,11 @@ from ..errors import ActorStopped, InboxClosed
 from ..mailbox import DRAINING, RUNNING, Control, Dispatcher, run_control
 from ..supervision import Exit, unwrap
 from ._handlers import Behaviour
-from ._inbox import Inbox
 from ._lifecycle import request_stop
 
 if TYPE_CHECKING:
     from ._context import Context
+    from ._inbox import Inbox
     from ._local import LocalRef
 
 
@@ -54,7 +54,7 @@ class ProtocolActor:
         ref = cast("LocalRef", ctx.self_ref)
         mine = ref.need_belongings()
         if mine.inbox is None:
-            mine.inbox = Inbox(ref)
+            mine.inbox = ref.inbox_type(ref)
             ref.dispatcher = cast("Dispatcher", Door(ref.dispatcher, mine.inbox))
         run = ProtocolTask(ref, mine.inbox, self.fn(ctx, *self.args))
         ref.worker = cast(Any, run)

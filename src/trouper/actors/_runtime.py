@@ -40,6 +40,7 @@ from ._asyncio import AsyncioHost
 from ._belongings import wait_pipes
 from ._context import Context
 from ._dead_letters import DeadLetters
+from ._instruments import Instrument
 from ._life import SpawnOptions
 from ._lifecycle import StopKind, finish, run_started, stop_children
 from ._local import LocalRef
@@ -47,6 +48,7 @@ from ._protocol import Protocol, is_protocol
 from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
+from ._traced import TracedRef
 from ._waits import WaitGraph
 
 # What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
@@ -69,8 +71,12 @@ class Runtime:
         mailbox: int,
         overflow: Overflow,
         seed: int | None,
+        instruments: tuple[Instrument, ...] = (),
     ) -> None:
         self.name = name
+        self.instruments = instruments
+        # One choice for the whole system, so that nobody has to look whether messages are followed.
+        self.ref_type: type[LocalRef] = TracedRef if instruments else LocalRef
         self.body = body  # cancelled by a failure that reached the root
         self.failure: BaseException | None = None
         self.closing = False
@@ -148,7 +154,8 @@ class Runtime:
             behaviour = target.__class__.__behaviour__
         except Exception as exc:
             raise _start_failed(parent, make, exc) from exc
-        ref = LocalRef(self, parent, label, make, args, options, behaviour.table, capacity, intake)
+        table = behaviour.table
+        ref = self.ref_type(self, parent, label, make, args, options, table, capacity, intake)
         life.children[label] = ref
         ref.target = target
         if behaviour.wants_context:

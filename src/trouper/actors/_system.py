@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -38,6 +38,7 @@ from .operations import Operation
 if TYPE_CHECKING:
     from ..store import Store
     from ._durable import DurableSide
+    from ._instruments import Instrument
     from ._ref import Ref
     from ._registry import Registry
     from ._topics import Topics
@@ -314,6 +315,7 @@ async def run_system(
     mailbox: int = 1024,
     overflow: Overflow = "reject",
     seed: int | None = None,
+    instruments: Iterable[Instrument] = (),
 ) -> AsyncGenerator[ActorSystem]:
     """Run a system around the body; the inside of `open_system`."""
     _trio.check()
@@ -335,6 +337,7 @@ async def run_system(
                 mailbox=mailbox,
                 overflow=overflow,
                 seed=seed,
+                instruments=tuple(instruments),
             )
             system = ActorSystem(runtime, durable, services)
             try:

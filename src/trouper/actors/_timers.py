@@ -141,7 +141,8 @@ def set_timer(
         )
     cancel_timer(ref, key)
     due = trio.current_time() + seconds
-    timer = timers[key] = Timer(ref, key, message, due, seconds if repeats else None)
+    parcel = ref.parcel("every" if repeats else "after", message)
+    timer = timers[key] = Timer(ref, key, parcel, due, seconds if repeats else None)
     ref.system.timers.add(timer)
     return key
 

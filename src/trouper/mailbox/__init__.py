@@ -39,6 +39,8 @@ from ._suspension import suspend as suspend
 from ._table import CLOSED as CLOSED
 from ._table import Handler as Handler
 from ._table import Table as Table
+from ._traced import Traced as Traced
+from ._traced import bare as bare
 from ._waiting import wait_in as wait_in
 
 __all__ = (
@@ -67,6 +69,8 @@ __all__ = (
     "ReadyQueue",
     "Stepper",
     "Table",
+    "Traced",
+    "bare",
     "check_overflow",
     "make_intake",
     "messages_of",

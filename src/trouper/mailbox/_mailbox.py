@@ -30,6 +30,7 @@ from ._states import DRAINING, RUNNING, STARTING, STATE_NAMES, STOPPING
 from ._statistics import MailboxStatistics
 from ._suspension import set_mail_aside
 from ._table import CLOSED, Handler, Table
+from ._traced import Traced
 from ._waiting import wait_in
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Mailbox:
             if handler is not None:
                 table[type(message)] = handler  # the table of the class: found at once next time
                 return handler
-        known = ", ".join(sorted(t.__name__ for t in table if t is not Control))
+        known = ", ".join(sorted(t.__name__ for t in table if not issubclass(t, (Control, Traced))))
         text = f"{self.path} has no handler for {type(message).__qualname__}; it handles {known}"
         if isinstance(message, type) and message in table:
             text += f". {message.__qualname__} itself is no message: send an instance of it"

@@ -21,8 +21,8 @@ from ...mailbox import STARTING, STOPPED, STOPPING, Ask, Job
 from ...store import Store, read_head
 from ...supervision import Exit, unwrap
 from .._key import require_key
+from .._life import SpawnOptions
 from .._lifecycle import build, finish
-from .._local import SpawnOptions
 from ._actor import DurableActor
 from ._desk import Desk
 from ._recovery import check_owner
