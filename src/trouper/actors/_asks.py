@@ -6,7 +6,8 @@ they fall due, and a dict in insertion order is the timer queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+import math
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 from trio.lowlevel import ParkingLot
@@ -18,9 +19,17 @@ if TYPE_CHECKING:
     from ._local import LocalRef
 
 
+# So often, in the time of one limit, the task looks for asks that are due. Each look passes all
+# that left the queue since it was last filled: unbounded, asks that hang would cost their square.
+LOOKS: Final = 1000
+
+
 @final
 class AskNet:
-    """Ends asks that waited ``limit`` seconds. Its task sleeps only while asks are pending."""
+    """Ends asks that waited ``limit`` seconds, and a thousandth more where many do.
+
+    Its task sleeps only while asks are pending.
+    """
 
     def __init__(self, nursery: trio.Nursery, limit: float) -> None:
         self.limit = limit
@@ -29,6 +38,7 @@ class AskNet:
         self.forget = self.pending.pop
         self.now = trio.lowlevel.current_clock().current_time
         self.asleep = True  # its task does not know that asks are pending
+        self._again = -math.inf  # when to look again at the earliest
         self._nursery = nursery
         self._scope: trio.CancelScope | None = None
         self._lot = ParkingLot()
@@ -52,15 +62,20 @@ class AskNet:
             while True:
                 while self.pending:
                     due = next(iter(self.pending.values()))[0]  # no name: it would keep the ref
-                    await trio.sleep_until(due)
-                    self._expire(trio.current_time())
+                    await trio.sleep_until(max(due, self._again))
+                    now = trio.current_time()
+                    self._expire(now)
+                    self._again = now + self.limit / LOOKS
                 self.asleep = True
                 await self._lot.park()
 
     def _expire(self, now: float) -> None:
-        for ask, (due, target) in list(self.pending.items()):
+        late: list[tuple[Ask, LocalRef]] = []
+        for ask, (due, target) in self.pending.items():
             if due > now:
                 break
+            late.append((ask, target))
+        for ask, target in late:
             del self.pending[ask]
             target.forget_ask(ask)
             ask.fail(

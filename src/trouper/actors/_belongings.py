@@ -48,13 +48,13 @@ class Belongings:
     def __init__(self) -> None:
         self.timers: dict[Hashable, Timer] = {}
         self.pipes: dict[Pipe, None] = {}
-        self.pipe_waiters: list[Task] = []  # wait until `pipes` is empty
+        self.pipe_waiters: dict[Task, None] = {}  # wait until `pipes` is empty
         self.stash: list[Any] = []  # entries of the mailbox, oldest first
         self.watching: dict[LocalRef, Owed | None] = {}  # the message, once the watched has ended
         self.watchers: dict[LocalRef, None] = {}
         self.links: dict[LocalRef, None] = {}
-        self.names: list[str] = []
-        self.topics: list[str] = []
+        self.names: dict[str, None] = {}
+        self.topics: dict[str, None] = {}
         self.inbox: Inbox[Any] | None = None  # a protocol's
 
 
@@ -114,7 +114,7 @@ def release(ref: LocalRef, why: Exit) -> None:
             _forget(other, "watchers", ref)
     ref.system.registry.release(mine.names)
     ref.system.topics.release(ref, mine.topics)
-    mine.timers, mine.stash, mine.watching, mine.names, mine.topics = {}, [], {}, [], []
+    mine.timers, mine.stash, mine.watching, mine.names, mine.topics = {}, [], {}, {}, {}
     watchers, mine.watchers = mine.watchers, {}
     for watcher in watchers:
         tell_terminated(watcher, ref, why)

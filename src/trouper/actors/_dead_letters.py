@@ -43,7 +43,7 @@ class LetterStream:
         self.missed = 0
         self.is_open = True
         self._letters: deque[DeadLetter] = deque()
-        self._readers: list[Task] = []
+        self._readers: dict[Task, None] = {}
 
     def __aiter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class LetterStream:
         self._wake()
 
     def _wake(self) -> None:
-        readers, self._readers = self._readers, []
+        readers, self._readers = self._readers, {}
         for task in readers:
             reschedule(task)
 

@@ -67,7 +67,7 @@ class Inbox(Generic[M]):
 
     def __init__(self, ref: LocalRef) -> None:
         self._ref = ref
-        self._waiters: list[Task] = []
+        self._waiters: dict[Task, None] = {}
         self._open: dict[Ask, None] = {}  # received and not answered
 
     @overload
@@ -120,7 +120,7 @@ class Inbox(Generic[M]):
 
     def wake(self) -> None:
         """Let those who wait look again."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for task in waiters:
             reschedule(task)
 

@@ -45,6 +45,7 @@ class Life:
         "restarting",
         "retry",
         "serial",
+        "significant",
         "stop_waiters",
         "stopping",
     )
@@ -52,6 +53,7 @@ class Life:
     def __init__(self) -> None:
         self.children: dict[str | int, LocalRef] = {}  # in start order
         self.serial = 0  # numbers the unnamed children
+        self.significant = 0  # of the living children
         self.belongings: Belongings | None = None
         self.lane: trio.Lock | None = None  # serialises the supervision of the children
         self.lives = 1  # begun so far
@@ -63,7 +65,7 @@ class Life:
         self.stopping: Exit | None = None  # set by the one job that drives the stop
         self.restarting: trio.Event | None = None  # set while a supervise job works on it
         self.retry: Retry | None = None  # the last message that failed and was put back
-        self.stop_waiters: list[Task] = []
+        self.stop_waiters: dict[Task, None] = {}
         self.path: str | None = None
 
     @property

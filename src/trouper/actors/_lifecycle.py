@@ -244,6 +244,7 @@ def finish(ref: LocalRef, why: Exit) -> None:
     parent = ref.parent
     if parent is not None and parent.life is not None:
         parent.life.children.pop(ref.label, None)
+        parent.life.significant -= ref.options.significant
     life = ref.life
     if life is not None:
         for task in life.stop_waiters:
@@ -270,7 +271,7 @@ def _note_own_end(ref: LocalRef) -> None:
 
 def _heed(parent: LocalRef) -> None:
     """End a parent whose significant children have ended, if that is its strategy."""
-    left = sum(child.options.significant for child in parent.children)
+    left = parent.need_life().significant
     if not ends_parent(parent.options.strategy.auto_shutdown, left):
         return
     if parent.parent is None:

@@ -48,7 +48,7 @@ class Registry:
                 target=holder.path,
             )
         self._refs[name] = actor
-        actor.need_belongings().names.append(name)
+        actor.need_belongings().names[name] = None
 
     def whereis(self, name: str) -> Ref[Any] | None:
         """Return the actor of this name, or None."""
@@ -59,7 +59,7 @@ class Registry:
         actor = self._refs.pop(name, None)
         if actor is None:
             return False
-        actor.need_belongings().names.remove(name)
+        del actor.need_belongings().names[name]
         return True
 
     def release(self, names: Iterable[str]) -> None:

@@ -74,7 +74,8 @@ async def _mend(
             return ref, error
         log.warning("%s failed and restarts: %r", ref.path, error, exc_info=error)
         policies: dict[LocalRef, Restart] = {}
-        for child in parent.children:
+        # whoever restarts alone does not look through all its siblings
+        for child in parent.children if parent.options.strategy.is_shared else (ref,):
             policies[child] = child.options.restart
         plan = plan_restart(parent.options.strategy, policies, ref)
         ready: set[LocalRef] = set()

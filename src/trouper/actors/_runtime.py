@@ -157,6 +157,8 @@ class Runtime:
         table = behaviour.table
         ref = self.ref_type(self, parent, label, make, args, options, table, capacity, intake)
         life.children[label] = ref
+        if significant:
+            life.significant += 1
         ref.target = target
         if behaviour.wants_context:
             ref.context = Context(ref)

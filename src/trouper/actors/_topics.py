@@ -51,14 +51,14 @@ class Topics:
                 limit=self.limit,
             )
         self._topics.setdefault(topic, subscribers)[actor] = None
-        actor.need_belongings().topics.append(topic)
+        actor.need_belongings().topics[topic] = None
 
     def unsubscribe(self, topic: str, ref: Ref[Any]) -> bool:
         """End a subscription; return whether there was one."""
         actor = cast("LocalRef", ref)
         if actor not in self._topics.get(topic, ()):
             return False
-        actor.need_belongings().topics.remove(topic)
+        del actor.need_belongings().topics[topic]
         self._drop(topic, actor)
         return True
 

@@ -21,10 +21,11 @@ class WaitGraph:
     __slots__ = ("_edges",)
 
     def __init__(self) -> None:
-        self._edges: dict[LocalRef, list[LocalRef]] = {}
+        # counted: one turn may wait for one actor several times
+        self._edges: dict[LocalRef, dict[LocalRef, int]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._edges.values()))
+        return sum(sum(targets.values()) for targets in self._edges.values())
 
     def enter(self, waiter: LocalRef, target: LocalRef) -> None:
         """Add an edge for the time of a wait.
@@ -40,7 +41,11 @@ class WaitGraph:
                 "instead, or do the work in one of them",
                 path=names,
             )
-        self._edges.setdefault(waiter, []).append(target)
+        targets = self._edges.get(waiter)
+        if targets is None:
+            self._edges[waiter] = {target: 1}
+        else:
+            targets[target] = targets.get(target, 0) + 1
 
     def leads(self, start: LocalRef, goal: LocalRef) -> bool:
         """Tell whether one actor waits, over however many others, for another one."""
@@ -49,8 +54,12 @@ class WaitGraph:
     def leave(self, waiter: LocalRef, target: LocalRef) -> None:
         """Take an edge away when its wait is over."""
         targets = self._edges[waiter]
-        targets.remove(target)
-        if not targets:
+        left = targets[target] - 1
+        if left:
+            targets[target] = left
+        elif len(targets) > 1:
+            del targets[target]
+        else:
             del self._edges[waiter]
 
     def targets(self, waiter: LocalRef) -> tuple[LocalRef, ...]:

@@ -7,7 +7,7 @@ the evidence up to the cleanup cap, and never for a thread that is stuck.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -80,7 +80,7 @@ class CellPool:
         self._admission: Admission | None = None
         self._slots: list[Slot] = []
         self._free: deque[Slot] = deque()
-        self._waiting: deque[Activation] = deque()
+        self._waiting: OrderedDict[Activation, None] = OrderedDict()  # any may give up
         self._running: dict[Activation, Slot] = {}
         self._changed = trio.lowlevel.ParkingLot()  # where the end of the block waits
         self._is_open = False
@@ -114,7 +114,7 @@ class CellPool:
         self._is_open = False
         closed = ShuttingDown("the pool closed before a cell was free")
         while self._waiting:
-            self._turn_away(self._waiting.popleft(), closed)
+            self._turn_away(self._waiting.popitem(last=False)[0], closed)
         for slot in self._slots:
             slot.close()
         interrupts: list[KeyboardInterrupt | None] = []
@@ -209,7 +209,7 @@ class CellPool:
         if reason is not None:
             self._refused += 1
             raise CellsExhausted(f"guest {activation.guest.name!r}: {reason}")
-        self._waiting.append(activation)
+        self._waiting[activation] = None
 
     def _lease(self, slot: Slot, activation: Activation) -> None:
         self._runs += 1
@@ -219,7 +219,7 @@ class CellPool:
     def _cancel(self, activation: Activation) -> bool:
         slot = self._running.get(activation)
         if slot is None:
-            self._waiting.remove(activation)
+            del self._waiting[activation]
             return True
         slot.kill()
         return False
@@ -246,14 +246,14 @@ class CellPool:
         self._kills += slot.cell.killed
         if slot.cell.state is CellState.FREE:
             if self._waiting:
-                self._lease(slot, self._waiting.popleft())
+                self._lease(slot, self._waiting.popitem(last=False)[0])
             else:
                 self._free.append(slot)
         elif not self._in_service():
             lost = CellsExhausted("the last cell in service was quarantined")
             while self._waiting:
                 self._refused += 1
-                self._turn_away(self._waiting.popleft(), lost)
+                self._turn_away(self._waiting.popitem(last=False)[0], lost)
         self._changed.unpark_all()
 
     # --- as a runner kind of a system

@@ -85,8 +85,8 @@ class Mailbox:
         self.worker: Worker | None = None  # whose pass runs
         self.scope: trio.CancelScope | None = None  # bound when the handler blocks
         self.doomed: Any = None  # why the running turn is being cut; a BaseException fails it
-        self.waiters: list[Task] | None = None  # wait for the end of the running pass
-        self.processed = 0
+        self.waiters: dict[Task, None] | None = None  # wait for the end of the running pass
+        self.processed: int = 0
         self.dropped = 0
         self.high_water = 0
         self.age: Age | None = None  # of the oldest message; see `_age`
@@ -364,7 +364,7 @@ class Mailbox:
     async def wait_pass_over(self) -> None:
         """Wait for the end of the pass that runs or comes next; only once it is not RUNNING."""
         if self.waiters is None:
-            self.waiters = []
+            self.waiters = {}
         await wait_in(self.waiters)
 
     def statistics(self) -> MailboxStatistics:
