@@ -142,12 +142,7 @@ def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
         ValueRefused: The type is not registered, or a field holds what the profile refuses.
         TooLarge: It takes more than `max_bytes` bytes.
     """
-    made = _type_of(value)
-    row = [made.kind, made.version, *made.fields_of(value)]
-    structured = made.structured
-    for place, name, shape in _structured(made) if structured is None else structured:
-        row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
-    return encode_row(row, made.names, max_bytes)
+    return _encode(value, max_bytes)
 
 
 def decode_record(data: bytes, kind: type[T]) -> T:
@@ -168,7 +163,7 @@ def decode_record(data: bytes, kind: type[T]) -> T:
 
 def to_frame(key: bytes, value: object, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the frame of a registered record under `key`; raises as `encode_record` does."""
-    return pack(key, encode_record(value, max_bytes=max_bytes))
+    return pack(key, _encode(value, max_bytes))
 
 
 def from_frames(
@@ -266,7 +261,9 @@ def _build(made: _RecordType, fields: list[Any]) -> Any:
     if len(fields) != len(made.names):
         raise ValueError(f"{len(fields)} fields, {made.cls.__qualname__} has {len(made.names)}")
     structured = made.structured
-    for place, name, shape in _structured(made) if structured is None else structured:
+    if structured is None:
+        structured = _structured(made)
+    for place, name, shape in structured:
         fields[place - 2] = shape.to_value(fields[place - 2], f"{made.kind}.{name}")
     return made.cls(*fields)
 
@@ -299,7 +296,7 @@ def _of_form(made: _RecordType, plain: Any) -> Any:
     return _rebuild(list(plain), made.cls)
 
 
-def _type_of(value: object) -> _RecordType:
+def _encode(value: object, max_bytes: int) -> bytes:
     made = _BY_CLASS.get(type(value))
     if made is None:
         raise ValueRefused(
@@ -308,7 +305,14 @@ def _type_of(value: object) -> _RecordType:
             path="$",
             reason="not a registered record",
         )
-    return made
+    row = [made.kind, made.version, *made.fields_of(value)]
+    structured = made.structured
+    if structured is None:
+        structured = _structured(made)
+    if structured:
+        for place, name, shape in structured:
+            row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
+    return encode_row(row, made.names, max_bytes)
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
