@@ -15,14 +15,16 @@ from trouper.mailbox import Job, Stepper
 
 
 class Step(Stepper):
-    __slots__ = ("fn",)
+    __slots__ = ("fn", "worth")
 
-    def __init__(self, dispatcher: Any, fn: Any) -> None:
+    def __init__(self, dispatcher: Any, fn: Any, worth: int | None = None) -> None:
         super().__init__(dispatcher)
         self.fn = fn
+        self.worth = worth
 
-    def step(self) -> None:
+    def step(self) -> int | None:
         self.fn()
+        return self.worth
 
 
 async def test_a_stepper_runs_once_however_often_it_is_enlisted(stage: Any) -> None:
@@ -159,6 +161,29 @@ async def test_a_tick_has_room_for_one_budget(stage: Any) -> None:
     # steps of this task, never more
     assert max(gaps) <= 2 * stage.dispatcher.budget
     assert sum(gaps) <= 21 * stage.dispatcher.budget
+
+
+@pytest.mark.parametrize(("worth", "most"), [(None, 8), (1, 256), (4, 64), (100, 3)])
+async def test_a_step_takes_of_the_budget_what_it_says_it_was_worth(
+    open_stage: Any, worth: int | None, most: int
+) -> None:
+    """256 calls in a budget, 32 in a pass: how many steps fit between two turns of trio."""
+    async with open_stage(time_budget=60.0) as stage:
+        d = stage.dispatcher
+        steps, seen = [0], [0]
+
+        def again() -> None:
+            steps[0] += 1
+            if steps[0] < 2000:
+                d.enlist(step)
+
+        step = Step(d, again, worth)
+        d.enlist(step)
+        while steps[0] < 2000:
+            await trio.lowlevel.checkpoint()
+            seen.append(steps[0])
+    gaps = [b - a for a, b in itertools.pairwise(seen)]
+    assert most / 2 <= max(gaps) <= 2 * most  # twice, as trio may run the worker late and early
 
 
 @pytest.mark.proves("Fairness: a checkpoint at least every 256")

@@ -63,6 +63,9 @@ class Stepper:
         self.dispatcher = dispatcher
         self.listed = False
 
-    def step(self) -> None:
-        """Do one pass of work."""
+    def step(self) -> int | None:
+        """Do one pass of work; return how many handler calls that was worth, None: a whole pass.
+
+        It is what the worker counts before it lets other tasks of trio run.
+        """
         raise NotImplementedError

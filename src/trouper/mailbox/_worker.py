@@ -264,8 +264,9 @@ class Worker:
         if a.state == STEPPER:
             self.running = None
             a.listed = False
-            a.step()
-        elif a.state == JOB:
+            worth = a.step()
+            return 0 if worth is None else self.dispatcher.turns - worth
+        if a.state == JOB:
             self.running = a
             try:
                 await a.fn(*a.args)

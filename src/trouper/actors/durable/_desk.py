@@ -107,16 +107,17 @@ class Desk(Stepper):
 
     # --- one pass ---------------------------------------------------------------------------------
 
-    def step(self) -> None:
+    def step(self) -> int:
         """Land what is durable, take mail, submit. Called by a worker, never by anybody else."""
         ref, units = self.ref, self.units
+        worth = 1
         try:
             if units is not None:
                 if self._verdict is not None:
                     self._land(units)
                 if ref.target is self:
                     if ref.state <= DRAINING and ref.queue and not units.is_full:
-                        self._take(units)
+                        worth += self._take(units)
                     if ref.state <= DRAINING:
                         if not ref.queue or units.is_full:
                             self._launch(units)
@@ -125,8 +126,10 @@ class Desk(Stepper):
             ref.system.fail(bug)
         if ref.state > DRAINING or not ref.queue:
             ref.pass_over()
+        return worth
 
-    def _take(self, units: Units) -> None:
+    def _take(self, units: Units) -> int:
+        """Decide on what is there, at most a pass of it; return how much that was."""
         ref = self.ref
         q, table, n = ref.queue, ref.table, self.dispatcher.turns
         assert q is not None
@@ -152,6 +155,7 @@ class Desk(Stepper):
             if answer is not None:
                 self._release(answer, message)
         ref.processed += n - left
+        return n - left
 
     def _go_on(self, units: Units) -> None:
         """Stand on `ready` again if there is mail to take; else put the queue away."""
