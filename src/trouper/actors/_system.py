@@ -238,6 +238,8 @@ class ActorSystem(Spawner):
                     log.exception("a service failed while it closed")
                     self.fail(exc)
             self._opened.clear()
+            if self._home is not None and mode == "normal":
+                await self._home.see_awake()
             await self._runtime.stop_all("drain" if mode == "normal" else "stop", why)
         finally:
             if self._home is not None:

@@ -6,11 +6,13 @@ Everything here only reads, from a store that is open.
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..store import Invariant, Store
+from ..store import HISTORY, HeadRow, Invariant, Recorded, Store
 from .activations import ActivationRow, StepRow, activation_invariants
+from .durable import history_invariants
 from .groups import (
     ChildRow,
     EffectEnvelope,
@@ -24,6 +26,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     group_invariants,
     activation_invariants,
     operation_invariants,
+    history_invariants,
 )
 """What has to hold between the rows that actors write; for `trouper.store.check`."""
 
@@ -80,6 +83,36 @@ class OperationView:
     status: str
     attempts: int
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ActorView:
+    """One durable actor: its class, and how many commits and records its history has.
+
+    ``snapshot`` is the record up to which its latest snapshot goes, 0 without one; ``replies``
+    counts those ever recorded under an idempotency id.
+    """
+
+    key: str
+    actor: str
+    units: int
+    records: int
+    snapshot: int
+    replies: int
+
+
+def actors(store: Store) -> list[ActorView]:
+    """Return every durable actor that has recorded anything, by key."""
+    rows = [row for _, row in store.scan(HISTORY, b"H", HeadRow)]
+    return [
+        ActorView(row.key, row.actor, row.units, row.records, row.snapshot, row.replies)
+        for row in sorted(rows, key=lambda row: row.key)
+    ]
+
+
+def records(store: Store, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+    """Stream the history of a durable actor; as `Store.records`, and it need not live."""
+    return store.records(key, after=after)
 
 
 def activations(store: Store) -> list[ActivationView]:
@@ -151,11 +184,14 @@ def _word(outcome: bytes, otherwise: str) -> str:
 __all__ = (
     "INVARIANTS",
     "ActivationView",
+    "ActorView",
     "EffectView",
     "GroupView",
     "OperationView",
     "activations",
+    "actors",
     "effects",
     "groups",
     "operations",
+    "records",
 )

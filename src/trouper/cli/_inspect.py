@@ -22,6 +22,7 @@ class Kind(StrEnum):
     """What to look at."""
 
     ACTIVATIONS = "activations"
+    ACTORS = "actors"
     EFFECTS = "effects"
     GROUPS = "groups"
     OPERATIONS = "operations"
@@ -29,6 +30,7 @@ class Kind(StrEnum):
 
 _READERS: dict[Kind, Callable[[Store], Iterable[Any]]] = {
     Kind.ACTIVATIONS: journal.activations,
+    Kind.ACTORS: journal.actors,
     Kind.EFFECTS: journal.effects,
     Kind.GROUPS: journal.groups,
     Kind.OPERATIONS: journal.operations,

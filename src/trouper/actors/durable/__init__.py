@@ -10,5 +10,6 @@ from ._decision import Tell as Tell
 from ._declare import applies as applies
 from ._declare import decides as decides
 from ._home import Home as Home
+from ._invariants import history_invariants as history_invariants
 
-__all__ = ("Decision", "DurableActor", "Home", "Tell", "applies", "decides")
+__all__ = ("Decision", "DurableActor", "Home", "Tell", "applies", "decides", "history_invariants")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from .._messages import M
@@ -52,7 +52,8 @@ class DurableActor(Generic[S, M]):
     ) -> None:
         super().__init_subclass__(**kwargs)
         limits = Limits(snapshot_every, snapshot_bytes, keep_replies, passivate_after)
-        around = sys._getframe(1).f_locals
+        frame = inspect.currentframe()
+        around = {} if frame is None or frame.f_back is None else frame.f_back.f_locals
         cls.__rules__ = rules_of(cls, DurableActor, name, limits, around)
 
     if not TYPE_CHECKING:

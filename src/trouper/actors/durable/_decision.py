@@ -25,6 +25,9 @@ else:
     R_co = TypeVar("R_co", covariant=True)
 
 
+E = TypeVar("E")
+
+
 class Tell(Generic[N]):
     """A message that is told once the records beside it are durable.
 
@@ -57,8 +60,8 @@ class Decision(Generic[E_co, R_co]):
 
     @overload
     def __init__(
-        self: Decision[E_co, None],
-        records: Iterable[E_co] = (),
+        self: Decision[E, None],
+        records: Iterable[E] = (),
         *,
         tells: Iterable[Tell[Any]] = (),
     ) -> None: ...
@@ -81,9 +84,7 @@ class Decision(Generic[E_co, R_co]):
         return f"Decision({list(self.records)!r}, reply={self.reply!r}, tells={self.tells!r})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Decision):
-            return NotImplemented
-        return (self.records, self.reply, self.tells) == (other.records, other.reply, other.tells)
+        return other.__class__ is Decision and _parts(self) == _parts(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -94,3 +95,7 @@ class Decision(Generic[E_co, R_co]):
             return super().__class_getitem__(
                 params if isinstance(params, tuple) else (params, None)
             )
+
+
+def _parts(decision: Any) -> tuple[Any, ...]:
+    return decision.records, decision.reply, decision.tells

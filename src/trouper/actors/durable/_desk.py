@@ -9,18 +9,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, final
 
+import trio
 from outcome import Error, Outcome
-from trio.lowlevel import Task, reschedule
 
 from ...errors import (
     ActorStopped,
+    FenceMoved,
     MailboxFull,
     NotHandled,
     OutcomeUnknown,
     Reject,
+    StoreFull,
     TrouperError,
 )
-from ...mailbox import DRAINING, RUNNING, Ask, Stepper, move_in, wait_in
+from ...mailbox import DRAINING, RUNNING, Ask, Stepper, move_in
 from ...supervision import Exit
 from .._accounting import crash, turn_failed
 from .._dead_letters import DeadLetter
@@ -42,9 +44,9 @@ class Desk(Stepper):
 
     __slots__ = (
         "__behaviour__",
+        "_landed",
         "_rules",
         "_verdict",
-        "_waiters",
         "is_timed",
         "ref",
         "since",
@@ -60,7 +62,7 @@ class Desk(Stepper):
         self.is_timed = False  # its idle time is watched
         self._rules = rules
         self._verdict: Outcome[Any] | None = None  # of the unit in flight
-        self._waiters: list[Task] = []  # for the next landing
+        self._landed: trio.Event | None = None  # set at the next landing, if somebody waits
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -87,7 +89,8 @@ class Desk(Stepper):
                 self._launch(units)
                 if units.flight is None:
                     return
-                await wait_in(self._waiters)
+                self._landed = trio.Event()
+                await self._landed.wait()
         finally:  # the budget may be spent, and the disk may hang
             self._unknown(units.lose(), None)
             self.units = None
@@ -131,7 +134,8 @@ class Desk(Stepper):
     def _take(self, units: Units) -> int:
         """Decide on what is there, at most a pass of it; return how much that was."""
         ref = self.ref
-        q, table, n = ref.queue, ref.table, self.dispatcher.turns
+        q, table = ref.queue, ref.table
+        n: int = self.dispatcher.turns
         assert q is not None
         if len(q) > ref.high_water:
             ref.high_water = len(q)
@@ -154,7 +158,7 @@ class Desk(Stepper):
                 break
             if answer is not None:
                 self._release(answer, message)
-        ref.processed += n - left
+        ref.count_turns(n - left)
         return n - left
 
     def _go_on(self, units: Units) -> None:
@@ -205,15 +209,25 @@ class Desk(Stepper):
         else:
             for answer in units.land():
                 self._release(answer, None)
-        waiters, self._waiters = self._waiters, []
-        for task in waiters:
-            reschedule(task)
+        if self._landed is not None:
+            self._landed.set()
+            self._landed = None
 
     def _lost(self, units: Units, error: BaseException) -> None:
-        """Drop both units: memory is never ahead of the disk. The next life reads the journal."""
+        """Drop both units: memory is never ahead of the disk. A new life reads the journal.
+
+        Where the store says that nothing was written it still serves, and the actor recovers from
+        it at once. A store that is lost serves nobody: it has to be opened again, by a new system.
+        """
         self._unknown(units.lose(), error)
         self.units = None
-        crash(self.ref, error)
+        ref = self.ref
+        if ref.state == RUNNING and isinstance(error, FenceMoved | StoreFull):
+            ref.home.recover(ref, error)
+            return
+        if not isinstance(error, FenceMoved | StoreFull):
+            ref.system.fail(error)
+        crash(ref, error)
 
     # --- what is owed -----------------------------------------------------------------------------
 

@@ -103,8 +103,17 @@ class Home:
         if self._is_closing:
             ref.end(Exit("shutdown"))
             return
-        life = self.system.root.need_life()
-        life.children[ref.label] = ref
+        self.system.root.need_life().children[ref.label] = ref
+        self._begin(ref)
+
+    def recover(self, ref: DurableRef, error: BaseException) -> None:
+        """Begin a new life of a running actor whose unit was not written; its mail waits."""
+        log.warning("%s could not write and recovers: %s", ref.path, error)
+        ref.target = None
+        ref.need_life().lives += 1
+        self._begin(ref)
+
+    def _begin(self, ref: DurableRef) -> None:
         ref.waking = Waking()
         ref.scope = trio.CancelScope()  # here, not in the job: a stop may come before that runs
         ref.state = STARTING
@@ -134,19 +143,23 @@ class Home:
             ref.scope = None
             ref.waking = None
             waking.done.set()
+        if waking.drains:
+            ref.drain()
 
     def _not_recovered(self, ref: DurableRef, error: BaseException) -> None:
         """End an actor that could not be read; the others go on."""
+        why = Exit("stopped")
         if not isinstance(error, ActorStopped):
+            why = Exit("crashed", error)
             log.error("%s could not be recovered", ref.path, exc_info=error)
             for entry in list(ref.queue or ()):
                 if entry.__class__ is Ask:
                     failure = ActorCrashed(f"{ref.path} did not recover: {error}", target=ref.path)
                     failure.__cause__ = error
                     entry.fail(failure)
-        ref.close("did not recover")
+        ref.close("did not recover" if why.cause else "stopped")
         ref.target = None
-        finish(ref, Exit("crashed", error))
+        finish(ref, why)
 
     # --- asleep -----------------------------------------------------------------------------------
 
@@ -198,6 +211,13 @@ class Home:
     def _is_closing(self) -> bool:
         system = self.system
         return system.closing or system.root.state >= STOPPING
+
+    async def see_awake(self) -> None:
+        """Wait for those that are waking: their mail came before the end of the block."""
+        with trio.move_on_after(self.options.shutdown):
+            for ref in list(self._known.values()):
+                if ref.waking is not None:
+                    await ref.waking.done.wait()
 
     def close(self) -> None:
         """End those that are asleep: nobody wakes them any more. The others have stopped."""

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class Waking:
     """One way from asleep to awake; whoever wants the actor waits for it."""
 
-    __slots__ = ("done", "error")
+    __slots__ = ("done", "drains", "error")
 
     def __init__(self) -> None:
         self.done = trio.Event()
+        self.drains = False  # once it is awake
         self.error: BaseException | None = None
 
 
@@ -90,6 +91,10 @@ class DurableRef(LocalRef):
         elif self.state == RUNNING:
             self.home.wake(self)
 
+    def count_turns(self, turns: int) -> None:
+        """Count messages that had their turn."""
+        self.processed += turns
+
     # --- life -------------------------------------------------------------------------------------
 
     def list_now(self) -> None:
@@ -114,7 +119,9 @@ class DurableRef(LocalRef):
 
     @enable_ki_protection
     def drain(self) -> None:
-        if not self._end_asleep("drain"):
+        if self.waking is not None:
+            self.waking.drains = True
+        elif not self._end_asleep("drain"):
             super().drain()
 
     @enable_ki_protection

@@ -79,7 +79,7 @@ def mark_of(ident: object, message: Any) -> bytes:
         ValueRefused: The id is none, or the message is not a dataclass of plain values.
     """
     require_key(ident, "an idempotency id")
-    kind = type(message)
+    kind: type[Any] = message.__class__
     if not dataclasses.is_dataclass(kind):
         raise ValueRefused(
             f"a message with an idempotency id is a dataclass, {kind.__qualname__} is none",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ...errors import TrouperError, ValueRefused
 from ...store import decode, decode_record, encode, encode_record, is_record, record, row_key
@@ -46,7 +46,7 @@ def encode_value(value: Any) -> bytes:
     Raises:
         ValueRefused, TooLarge: The journal cannot carry it.
     """
-    if is_record(type(value)):
+    if is_record(value.__class__):
         return encode(["record", encode_record(value)])
     return encode(["value", value])
 
@@ -69,7 +69,7 @@ def decode_kept(data: bytes) -> tuple[Any, TrouperError | None]:
             return value, None
         case ["record", bytes(inner)]:
             return decode_record(inner, object), None
-        case ["refused", str(name), str(message), dict(facts)]:
-            return None, ErrorRecord(name, message, facts).revive()
+        case ["refused", str(name), str(message), facts] if isinstance(facts, dict):
+            return None, ErrorRecord(name, message, cast("dict[str, Any]", facts)).revive()
         case other:
             raise ValueRefused(f"not a kept value: {other!r:.80}", path="$", reason="unknown shape")

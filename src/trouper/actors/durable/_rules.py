@@ -100,7 +100,8 @@ def rules_of(
     _check_class(cls)
     state, messages = _declared(cls, root)
     initial = _initial(cls, state)
-    state = state or type(initial)
+    state = state or initial.__class__
+    assert state is not None
     for record, (method, fn) in applied.items():
         check_shape(cls, method, fn, "record")
         before, subject, after = hints_of(cls, method, fn, names)
@@ -157,9 +158,9 @@ def _declared(cls: type[Any], root: type[Any]) -> tuple[type[Any] | None, Any]:
         for alias in getattr(base, "__orig_bases__", ()):
             origin = get_origin(alias)
             if isinstance(origin, type) and issubclass(origin, root):
-                state, messages = (*get_args(alias), Any)[:2]
-                plain = get_origin(state) or state
-                return (plain if isinstance(plain, type) else None), messages
+                declared: tuple[Any, ...] = (*get_args(alias), Any)
+                plain: Any = get_origin(declared[0]) or declared[0]
+                return (plain if isinstance(plain, type) else None), declared[1]
     return None, Any
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, cast, final
 
 from ..._ids import Incarnation
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
@@ -220,11 +220,11 @@ class Units:
 
     def _decide(self, message: Any, decide: Decide) -> Any:
         try:
-            decision = decide(self.actor, self.state, message)
+            decision: Any = decide(self.actor, self.state, message)
         except Reject as reject:
             return reject
-        if decision.__class__ is Decision or isinstance(decision, Decision | Reject):
-            return decision
+        if isinstance(decision, Decision | Reject):
+            return cast("Any", decision)
         raise TypeError(
             f"{decide.__qualname__} returned {decision!r:.80}; it must return a Decision or a "
             "Reject"
