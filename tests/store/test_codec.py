@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import struct
 import subprocess
 import sys
@@ -104,6 +105,18 @@ def test_what_would_not_come_back_is_refused_with_its_path(
         with pytest.raises(ValueRefused, match=word) as caught:
             door(value)
         assert caught.value.path == path
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, float("inf"), 5e-324, True, False, 1, 1.0])
+def test_floats_bools_and_ints_stay_apart(value: Any) -> None:
+    assert same(decode(encode([value])), [value])
+    assert same(decode(canonical([value]), is_canonical=True), [value])
+
+
+def test_every_nan_is_carried_as_the_one_nan() -> None:
+    other = struct.unpack(">d", bytes.fromhex("fff8000000000123"))[0]
+    assert canonical(other) == canonical(float("nan")) == bytes.fromhex("f97e00")
+    assert math.isnan(decode(encode(other)))
 
 
 def test_depth_64_is_carried_and_comes_back() -> None:
