@@ -196,7 +196,7 @@ def _how_sent(error: BaseException | None) -> str:
 
 def _kind(target: Ref[Any]) -> str:
     """Return what a target is, in few different words: its class, not its name."""
-    make = cast("LocalRef", target).make
+    make = getattr(target, "home_class", cast("LocalRef", target).make)  # of a durable actor
     while isinstance(make, partial):
         make = make.func
     name = getattr(make, "__name__", "actor")

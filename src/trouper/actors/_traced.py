@@ -41,8 +41,8 @@ class TracedAsync(Traced):
 
 def run_plain(_: Any, entry: Traced) -> Any:
     """Run the plain handler of a traced message; an entry of every traced table."""
-    box = cast("TracedRef", entry.box)
-    turns = _begin(entry)
+    box = cast("Followed", entry.box)
+    turns = begin_turns(entry)
     try:
         _, wants_context, fn = box.real_handler(entry.message)
         result = (
@@ -51,16 +51,16 @@ def run_plain(_: Any, entry: Traced) -> Any:
             else fn(box.target, entry.message)
         )
     except BaseException as exc:
-        _end(box, turns, exc)
+        end_turns(box, turns, exc)
         raise
-    _end(box, turns, None)
+    end_turns(box, turns, None)
     return result
 
 
 async def run_async(_: Any, entry: Traced) -> Any:
     """Run the handler of a traced message, whichever kind it is."""
-    box = cast("TracedRef", entry.box)
-    turns = _begin(entry)
+    box = cast("Followed", entry.box)
+    turns = begin_turns(entry)
     try:
         is_async, wants_context, fn = box.real_handler(entry.message)
         result = (
@@ -71,17 +71,19 @@ async def run_async(_: Any, entry: Traced) -> Any:
         if is_async:
             result = await result
     except BaseException as exc:
-        _end(box, turns, exc)
+        end_turns(box, turns, exc)
         raise
-    _end(box, turns, None)
+    end_turns(box, turns, None)
     return result
 
 
-def _begin(entry: Traced) -> list[Turn]:
+def begin_turns(entry: Traced) -> list[Turn]:
+    """Let the instruments know that the turn of a message begins, in this task."""
     return [journey.turn(cast("LocalRef", entry.box)) for journey in entry.journeys]
 
 
-def _end(box: Mailbox, turns: list[Turn], raised: BaseException | None) -> None:
+def end_turns(box: Mailbox, turns: list[Turn], raised: BaseException | None) -> None:
+    """Let them know that it is over, and how."""
     outcome, error = _outcome(raised, box.doomed)
     for turn in reversed(turns):
         turn.leave()
@@ -147,7 +149,7 @@ class TracedInbox(Inbox[Any]):
         traced = entry.message if is_ask else entry
         if not isinstance(traced, Traced):
             return super()._received(entry)
-        turns = _begin(traced)
+        turns = begin_turns(traced)
         if is_ask:
             entry.message = traced.message
             self._asked[entry] = turns
@@ -180,24 +182,23 @@ def _has_ended(task: Task) -> bool:
     return getattr(task.coro, "cr_frame", task) is None
 
 
-@final
-class TracedRef(LocalRef):
-    """A ref whose messages are followed."""
+class Followed(LocalRef):
+    """What a ref does whose messages are followed; to be mixed into a kind of ref."""
 
-    __slots__ = ("behaviour_table",)
+    __slots__ = ()
 
-    inbox_type: ClassVar[type[Inbox[Any]]] = TracedInbox
+    behaviour_table: Table
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.intake = _by_bare_message(self.intake)
-        self.behaviour_table = self.table
+        self.behaviour_table = self.table  # type: ignore[misc]  # a slot of the class mixed with
         self.table = self.accepts = _traced(self.table, run_plain)
 
     def adopt(self, table: Table) -> None:
         """Handle by the table of a next life, in which a plain handler may have become async."""
         plain = self.table[TracedPlain][2] if table is self.behaviour_table else run_async
-        self.behaviour_table = table
+        self.behaviour_table = table  # type: ignore[misc]
         self.table = _traced(table, plain)
         if self.accepts is not CLOSED:
             self.accepts = self.table
@@ -256,6 +257,15 @@ class TracedRef(LocalRef):
     def _entry(self, message: Any, journeys: tuple[Journey, ...]) -> Traced:
         is_async = self.real_handler(message)[0]
         return (TracedAsync if is_async else TracedPlain)(self, message, journeys)
+
+
+@final
+class TracedRef(Followed):
+    """A ref whose messages are followed."""
+
+    __slots__ = ("behaviour_table",)
+
+    inbox_type: ClassVar[type[Inbox[Any]]] = TracedInbox
 
 
 def _traced(table: Table, plain: Callable[..., Any]) -> Table:

@@ -22,7 +22,7 @@ from ...errors import (
     StoreFull,
     TrouperError,
 )
-from ...mailbox import DRAINING, RUNNING, Ask, Stepper, move_in
+from ...mailbox import DRAINING, RUNNING, Ask, Stepper, bare, move_in
 from ...supervision import Exit
 from .._accounting import crash, turn_failed
 from .._dead_letters import DeadLetter
@@ -73,7 +73,7 @@ class Desk(Stepper):
         actor.key = ref.key
         store = ref.home.store
         start = await recover(store, rules, actor, ref.key)
-        self.units = Units(rules, actor, ref.key, start, store.seal)
+        self.units = ref.units_type(rules, actor, ref.key, start, store.seal)
 
     async def stopping(self, ctx: object, why: Exit) -> None:
         """See what was decided into the journal; a kill drops what was not handed over yet."""
@@ -238,7 +238,7 @@ class Desk(Stepper):
                 self.dispatcher.late += 1
         elif error is not None:
             if isinstance(error, Reject):
-                name = type(message).__qualname__
+                name = type(bare(message)).__qualname__
                 log.info("%s rejected %s: %s", self.ref.path, name, error)
             else:
                 self.ref.not_taken(message, f"refused: {error}")

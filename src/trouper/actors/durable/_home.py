@@ -27,6 +27,7 @@ from ._actor import DurableActor
 from ._desk import Desk
 from ._recovery import check_owner
 from ._ref import DurableRef, Waking
+from ._traced import TracedDurableRef
 
 if TYPE_CHECKING:
     from .._messages import N
@@ -43,6 +44,7 @@ class Home:
         self.system = system
         self.store = store
         self.owner = store.next_owner()
+        self._ref_type = TracedDurableRef if system.instruments else DurableRef
         strategy, shutdown = system.options.strategy, system.options.shutdown
         self.options = SpawnOptions("transient", strategy, shutdown, 0)
         self._known: WeakValueDictionary[str, DurableRef] = WeakValueDictionary()
@@ -69,7 +71,7 @@ class Home:
                 head = read_head(self.store, key)
                 if head is not None:
                     check_owner(head, rules)
-                ref = self._known[key] = DurableRef(self, cls, key)
+                ref = self._known[key] = self._ref_type(self, cls, key)
             if ref.home_class is not cls:
                 raise ActorMismatch(
                     f"{key!r} is a {ref.home_class.__qualname__} in this system, not a "

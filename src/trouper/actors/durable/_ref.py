@@ -7,7 +7,7 @@ ask): its desk does. And it may be *asleep*: running, but without a desk and out
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -16,6 +16,7 @@ from ...mailbox import RUNNING, STOPPING, Ask
 from ...supervision import Exit
 from .._lifecycle import EXITS, finish
 from .._local import LocalRef
+from ._unit import Units
 
 if TYPE_CHECKING:
     from ._actor import DurableActor
@@ -33,11 +34,12 @@ class Waking:
         self.error: BaseException | None = None
 
 
-@final
 class DurableRef(LocalRef):
     """Ref, mailbox and supervision record of the durable actor under one key."""
 
     __slots__ = ("__weakref__", "home", "home_class", "key", "waking")
+
+    units_type: ClassVar[type[Units]] = Units
 
     def __init__(self, home: Home, cls: type[DurableActor[Any, Any]], key: str) -> None:
         system, rules = home.system, cls.__rules__
