@@ -214,6 +214,19 @@ def test_arbitrary_bytes_are_refused_or_our_own(data: bytes) -> None:
     assert encode(value) == data
 
 
+@given(VALUES, st.data())
+def test_bytes_that_were_changed_are_refused_or_our_own(value: Any, data: st.DataObject) -> None:
+    for door, is_canonical in ((encode, False), (canonical, True)):
+        raw = bytearray(door(value))
+        place = data.draw(st.integers(0, len(raw) - 1))
+        raw[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+        try:
+            read = decode(bytes(raw), is_canonical=is_canonical)
+        except ValueRefused:
+            continue
+        assert door(read) == raw
+
+
 def test_a_row_names_the_field_that_is_refused() -> None:
     with pytest.raises(ValueRefused) as caught:
         encode_row(["kind", 1, "fine", [None, (1,)]], ("first", "second"), 1000)
