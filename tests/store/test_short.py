@@ -10,6 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from trouper._ids import Incarnation
+from trouper.errors import TooLarge, ValueRefused
+from trouper.store import HeadRow, HeadSealer, MemoryStore, head_key
 from trouper.store._codec import INT_MAX, INT_MIN
 from trouper.store._short import short_row
 
@@ -58,3 +61,27 @@ def test_anything_else_is_left_to_the_encoder(item: Any) -> None:
 def test_half_a_surrogate_pair_is_no_text() -> None:
     with pytest.raises(UnicodeEncodeError):
         short_row(["\ud800"])
+
+
+def test_half_a_surrogate_pair_in_a_record_is_refused_with_its_place(row: Any) -> None:
+    with pytest.raises(ValueRefused, match=r"tests\.store\.row\.name"):
+        MemoryStore().seal(b"k", row("\ud800"))
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=300),
+    st.lists(st.integers(0, INT_MAX), min_size=6, max_size=6),
+)
+def test_a_head_is_sealed_as_any_row_is(key: str, numbers: list[int]) -> None:
+    units, records, snapshot, replies, epoch, number = numbers
+    heads = HeadSealer(key, "actor")
+    for owner in (Incarnation(epoch, number), Incarnation(1, 2)):
+        sealed = heads.seal(units, records, snapshot, replies, owner)
+        whole = HeadRow(key, "actor", units, records, snapshot, replies, *owner)
+        plain = MemoryStore().seal(head_key(key), whole)
+        assert (sealed.key, sealed.frame) == (plain.key, plain.frame)
+
+
+def test_a_small_limit_holds_for_short_rows_too(row: Any) -> None:
+    with pytest.raises(TooLarge):
+        MemoryStore(max_value=10).seal(b"k", row("more than that"))

@@ -20,6 +20,7 @@ from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
 from ._history import HISTORY as HISTORY
 from ._history import HeadRow as HeadRow
+from ._history import HeadSealer as HeadSealer
 from ._history import Recorded as Recorded
 from ._history import head_key as head_key
 from ._history import read_head as read_head
@@ -62,6 +63,7 @@ __all__ = (
     "DumpedRow",
     "Finding",
     "HeadRow",
+    "HeadSealer",
     "Invariant",
     "LmdbStore",
     "MemoryStore",

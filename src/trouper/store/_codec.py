@@ -98,7 +98,7 @@ def encode_row(row: list[Any], names: tuple[str, ...], max_bytes: int) -> bytes:
             if not _sound(row, MAX_DEPTH + 1):
                 for name, field in zip(names, row[2:], strict=True):
                     _explain(field, f"{row[0]}.{name}")
-            body = cast(bytes, cbor2.dumps(row))
+            body = cbor2.dumps(row)
     except UnicodeEncodeError:
         for name, field in zip(names, row[2:], strict=True):
             _explain(field, f"{row[0]}.{name}")

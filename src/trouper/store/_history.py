@@ -15,8 +15,11 @@ from trio.lowlevel import checkpoint
 
 from .._ids import Incarnation
 from ..errors import CorruptRecord
+from ._frame import pack
 from ._keys import row_key
-from ._records import record
+from ._records import encode_record, record
+from ._sealed import Sealed
+from ._short import int_code
 
 T = TypeVar("T")
 HISTORY: Final = "record"
@@ -55,6 +58,29 @@ class HeadRow:
     def owner(self) -> Incarnation:
         """Return who committed last."""
         return Incarnation(self.owner_epoch, self.owner_number)
+
+
+class HeadSealer:
+    """Seals the heads of one history: what is the same in all of them is encoded once."""
+
+    __slots__ = ("_fixed", "_owner", "_owner_codes", "key")
+
+    def __init__(self, key: str, actor: str) -> None:
+        self.key = head_key(key)
+        nothing = encode_record(HeadRow(key, actor, 0, 0, 0, 0, 0, 0))
+        self._fixed = nothing.removesuffix(b"\0" * 6)  # its numbers, a byte each
+        self._owner: Incarnation | None = None
+        self._owner_codes = b""
+
+    def seal(
+        self, units: int, records: int, snapshot: int, replies: int, owner: Incarnation
+    ) -> Sealed:
+        """Return the head with these numbers, as sealing a `HeadRow` would."""
+        if owner is not self._owner:
+            self._owner = owner
+            self._owner_codes = int_code(owner.epoch) + int_code(owner.number)
+        numbers = int_code(units) + int_code(records) + int_code(snapshot) + int_code(replies)
+        return Sealed(self.key, pack(self.key, self._fixed + numbers + self._owner_codes))
 
 
 class Source(Protocol):

@@ -21,6 +21,7 @@ from ._forms import FORMS, Misfit
 from ._frame import corrupt, pack, unpack
 from ._hints import Unresolved, hints_of_record
 from ._shape import Shape, shape_of, unresolved
+from ._short import SHORT_BYTES, row_head, short_items
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -38,6 +39,7 @@ class _RecordType:
     cls: type[Any]
     names: tuple[str, ...]
     fields_of: Callable[[Any], tuple[Any, ...]]
+    head: bytes | None  # of its rows: encoded kind and version; None if it has too many fields
     structured: _Structured | None = None  # the fields that are not plain; found at first use
 
 
@@ -70,7 +72,8 @@ def record(kind: str, *, version: int = 1) -> Callable[[C], C]:
         if taken is not None and durable_name(taken.cls) != durable_name(cls):
             raise ValueError(f"record kind {kind!r} belongs to {durable_name(taken.cls)}")
         names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
-        made = _RecordType(kind, version, cls, names, _reader(names))
+        head = row_head(2 + len(names), [kind, version])
+        made = _RecordType(kind, version, cls, names, _reader(names), head)
         _BY_KIND[kind] = _BY_CLASS[cls] = made
         FORMS[cls] = (partial(_form, made), partial(_of_form, made))
         return cls
@@ -305,13 +308,20 @@ def _encode(value: object, max_bytes: int) -> bytes:
             path="$",
             reason="not a registered record",
         )
-    row = [made.kind, made.version, *made.fields_of(value)]
     structured = made.structured
     if structured is None:
         structured = _structured(made)
-    if structured:
-        for place, name, shape in structured:
-            row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
+    fields = made.fields_of(value)
+    if not structured and made.head is not None and max_bytes >= SHORT_BYTES:
+        try:
+            body = short_items(made.head, fields)
+        except UnicodeEncodeError:
+            body = None
+        if body is not None:
+            return body
+    row = [made.kind, made.version, *fields]
+    for place, name, shape in structured:
+        row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
     return encode_row(row, made.names, max_bytes)
 
 

@@ -7,11 +7,17 @@ short, or none of ours to judge, is left to it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-_LONGEST: Final = 23  # items of a row whose array header is one byte
+LONGEST: Final = 23
+"""Items of an array whose head is one byte."""
+
+SHORT_BYTES: Final = LONGEST * 258
+"""More than any short row takes."""
+
 _TABLE: Final = 1024
-_WORD, _LONG = 2**32, 2**64
+_HALF: Final = 2**63
 
 
 def _head(major: int, number: int) -> bytes:
@@ -24,7 +30,7 @@ def _head(major: int, number: int) -> bytes:
     raise OverflowError
 
 
-_ARRAYS: Final = [_head(0x80, size) for size in range(_LONGEST + 1)]
+_ARRAYS: Final = [_head(0x80, size) for size in range(LONGEST + 1)]
 _TEXTS: Final = [_head(0x60, size) for size in range(256)]
 _BYTES: Final = [_head(0x40, size) for size in range(256)]
 _INTS: Final = {n: _head(0, n) if n >= 0 else _head(0x20, -1 - n) for n in range(-24, _TABLE)}
@@ -37,29 +43,44 @@ def short_row(row: list[Any]) -> bytes | None:
     Raises:
         UnicodeEncodeError: A text holds half of a surrogate pair.
     """
-    if len(row) > _LONGEST:
-        return None
-    parts = [_ARRAYS[len(row)]]
-    for item in row:
-        kind = type(item)  # exactly: True is an int, and an enum may be a str
+    return short_items(_ARRAYS[len(row)], row) if len(row) <= LONGEST else None
+
+
+def row_head(size: int, items: list[Any]) -> bytes | None:
+    """Encode the head of an array and its first items: what is the same in many rows."""
+    return short_items(_ARRAYS[size], items) if size <= LONGEST else None
+
+
+def int_code(number: int) -> bytes:
+    """Encode a number of 64 bits."""
+    return _INTS.get(number) or (_head(0, number) if number >= 0 else _head(0x20, -1 - number))
+
+
+def short_items(head: bytes, items: Iterable[Any]) -> bytes | None:
+    """Encode short leaves behind a head; None if one of them is anything else.
+
+    Raises:
+        UnicodeEncodeError: A text holds half of a surrogate pair.
+    """
+    parts = [head]
+    for item in items:
+        kind = item.__class__  # exactly: True is an int, and an enum may be a str
         if kind is int:
             code = _INTS.get(item)
             if code is None:
-                if not -_LONG // 2 <= item < _LONG // 2:
+                if not -_HALF <= item < _HALF:
                     return None
-                code = _head(0, item) if item >= 0 else _head(0x20, -1 - item)
+                code = int_code(item)
             parts.append(code)
         elif kind is str:
             text = item.encode()
             if len(text) > 255:
                 return None
-            parts.append(_TEXTS[len(text)])
-            parts.append(text)
+            parts.append(_TEXTS[len(text)] + text)
         elif kind is bytes:
             if len(item) > 255:
                 return None
-            parts.append(_BYTES[len(item)])
-            parts.append(item)
+            parts.append(_BYTES[len(item)] + item)
         elif item is None:
             parts.append(_NONE)
         elif item is True:

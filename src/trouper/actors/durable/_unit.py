@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast, final
 
 from ..._ids import Incarnation
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
-from ...store import HISTORY, HeadRow, Sealed, SealedUnit, Tx, head_key, record_key
+from ...store import HISTORY, HeadRow, HeadSealer, Sealed, SealedUnit, Tx, head_key, record_key
 from ._decision import Decision, Tell
 from ._replies import Known, Replies, mark_of
 from ._rows import (
@@ -110,7 +110,7 @@ class Units:
 
     __slots__ = (
         "_head",
-        "_head_key",
+        "_heads",
         "_prefix",
         "_replies",
         "_rules",
@@ -145,7 +145,7 @@ class Units:
         self._size = 0  # bytes of records since then, in this life
         self._replies = Replies(rules.limits.keep_replies, start.replied, start.replies)
         self._prefix = record_key(key, 0)[:-8]
-        self._head_key = head_key(key)
+        self._heads = HeadSealer(key, rules.name)
         self._head: Sealed | None = None  # as the last unit of this life writes it
 
     @property
@@ -275,17 +275,12 @@ class Units:
             return None
         self._size += sum(map(len, unit.rows))
         self._take_snapshot(unit)
-        head = HeadRow(
-            self.key,
-            self._rules.name,
-            self._units + 1,
-            self.records,
-            self._snapshot,
-            self._replies.last,
-            owner.epoch,
-            owner.number,
+        unit.fence, self._head = (
+            self._head,
+            self._heads.seal(
+                self._units + 1, self.records, self._snapshot, self._replies.last, owner
+            ),
         )
-        unit.fence, self._head = self._head, self._seal(self._head_key, head)
         unit.rows.append(self._head)
         unit.expected = self._units
         self._units += 1
