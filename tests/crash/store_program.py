@@ -3,7 +3,8 @@
     store_program.py STORE LEVEL COUNT [LEFT]
 
 Each unit writes rows that must agree (see `unit`); its number is printed only after the verdict. A
-store that is lost is opened again, once, in the same process. ``LEFT`` limits the size of files to
+store that is lost is opened again, once, in the same process. A typed refusal of the store ends the
+program, and is named. ``LEFT`` limits the size of files to
 what the store has after its first unit, and that many bytes more.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import trio
 
-from trouper.errors import StoreFull, StoreLost
+from trouper.errors import StoreError, StoreFull, StoreLost
 from trouper.store import LmdbStore, Store, Tx
 from trouper.testing.conformance._journal_rows import Row
 
@@ -90,4 +91,7 @@ async def main(path: str, level: str, count: int, left: int) -> None:
 
 if __name__ == "__main__":
     left = int(sys.argv[4]) if len(sys.argv) > 4 else -1
-    trio.run(main, sys.argv[1], sys.argv[2], int(sys.argv[3]), left)
+    try:
+        trio.run(main, sys.argv[1], sys.argv[2], int(sys.argv[3]), left)
+    except StoreError as error:  # anything else is a traceback, and a code
+        say(type(error).__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import signal
 from collections import Counter
@@ -172,6 +173,76 @@ async def test_killed_at_any_call_it_holds_every_unit_whole_or_not_at_all(
         ground = tmp_path / str(number)
         ground.mkdir()
         await breaking._replace(ground=ground).kill(at)
+
+
+FILES = ("data.mdb", "owner.lock", "store.json", "store.json.new", "")
+OPENING = "openat,pwrite64,writev,pwritev,write,ftruncate,fdatasync,fsync,rename,flock"
+
+
+class Step(NamedTuple):
+    """One call on one file, while a store is made, used once and closed."""
+
+    file: str
+    name: str
+    nth: int
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory, strace: None, start: Any) -> list[Step]:
+    """All calls on the files of a store, and on its own directory too."""
+    ground = tmp_path_factory.mktemp("steps")
+    path, log = ground / "state", ground / "log"
+    watch = [part for file in FILES for part in ("-P", str(path / file))]
+    trace = (QUICK, "-y", "-e", f"trace={OPENING}", "-s", "0", "-o", str(log))
+    assert start(path, *watch, *trace, count=1).code == 0
+    found: list[Step] = []
+    counts: Counter[tuple[str, str]] = Counter()
+    for line in log.read_text().splitlines():
+        if match := re.match(r"\d+\s+(\w+)\(", line):
+            for file in FILES:
+                if f'{path / file}"' in line or f"{path / file}>" in line:
+                    counts[file, match[1]] += 1
+                    found.append(Step(file, match[1], counts[file, match[1]]))
+    assert {step.file for step in found} == set(FILES)
+    return found
+
+
+async def fail_step(ground: Path, start: Any, holds: Any, step: Step, error: str) -> None:
+    """Let one call fail: a typed refusal or none, and the store opens when the disk is well."""
+    path = ground / "state"
+    watched = ("-P", str(path / step.file), "-o", str(ground / "log"), "-e", f"trace={OPENING}")
+    inject = f"inject={step.name}:error={error}:when={step.nth}"
+    run = start(path, QUICK, *watched, "-e", inject, count=1)
+    assert run.code == 0, (step, error, run.errors)
+    assert run.words <= {"open", "ack", "full", "lost", "held", *REFUSALS}, (step, run)
+    again = start(path, count=1)
+    assert again.words == {"open", "ack"}, (step, again)
+    await holds(path, max(again.numbers("ack")))
+
+
+REFUSALS = {"PathRefused", "StoreFull", "StoreLost", "StoreDamaged"}
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+async def test_a_failing_call_of_opening_and_closing_is_a_typed_refusal_and_does_no_harm(
+    tmp_path: Path, steps: list[Step], start: Any, holds: Any, error: str
+) -> None:
+    others = [step for step in steps if step.file != "data.mdb"]
+    for number, step in enumerate(random.Random(error).sample(others, 2)):
+        (tmp_path / str(number)).mkdir()
+        await fail_step(tmp_path / str(number), start, holds, step, error)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+async def test_so_is_each_of_them(
+    tmp_path: Path, steps: list[Step], start: Any, holds: Any, error: str
+) -> None:
+    for number, step in enumerate(steps):
+        if step.file == "data.mdb" and (number % 2) == (error == "EIO"):
+            continue  # these are many, and each takes a second
+        (tmp_path / str(number)).mkdir()
+        await fail_step(tmp_path / str(number), start, holds, step, error)
 
 
 async def test_a_disk_that_only_says_that_it_wrote_is_found_out_by_the_verifier(

@@ -9,6 +9,7 @@ earlier opening.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, final
@@ -138,7 +139,8 @@ class LmdbEngine:
             finally:
                 env.close()
             if clean and self._names_hold():
-                owner.mark(stamp_of(self._data))
+                with suppress(OSError):  # unmarked, it is verified when it is opened next
+                    owner.mark(stamp_of(self._data))
         finally:
             owner.release()
 
