@@ -10,6 +10,7 @@ from typing import Any
 
 import lmdb
 import pytest
+import trio
 
 from trouper.errors import (
     FormatTooNew,
@@ -17,7 +18,7 @@ from trouper.errors import (
     StoreDamaged,
     WrongEngine,
 )
-from trouper.store import _place
+from trouper.store import _place, verify
 from trouper.store._records import from_frame, to_frame
 from trouper.store._state import StoreState
 
@@ -64,6 +65,27 @@ async def test_a_directory_without_permission_is_refused(state: Path, refused: A
         await refused(state, PathRefused, "Permission denied")
     finally:
         state.chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+async def test_a_store_on_read_only_media_is_refused_but_can_be_verified(
+    state: Path, tmp_path: Path, refused: Any
+) -> None:
+    view = tmp_path / "view"
+    view.mkdir()
+    mount = await trio.run_process(
+        ["mount", "--bind", str(state), str(view)], check=False, capture_stderr=True
+    )
+    if mount.returncode:
+        pytest.skip("this machine does not let us mount")
+    try:
+        await trio.run_process(["mount", "-o", "remount,ro,bind", str(view)])
+        await refused(view, PathRefused, "Read-only file system")
+        assert verify(view).ok
+        with pytest.raises(OSError, match="Read-only"):
+            (view / "here").touch()
+    finally:
+        await trio.run_process(["umount", str(view)])
 
 
 async def test_garbage_is_refused_and_left_alone(tmp_path: Path, refused: Any) -> None:

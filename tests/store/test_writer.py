@@ -36,7 +36,7 @@ class Transaction:
         if self._faults.next:
             fault = self._faults.next.pop(0)
             if fault is not None:
-                self._real.abort()
+                self._real.commit() if self._faults.landed else self._real.abort()
                 raise fault
         if self._faults.gate is not None:
             self._faults.entered.set()
@@ -49,6 +49,7 @@ class Faults:
 
     def __init__(self) -> None:
         self.next: list[Exception | None] = []
+        self.landed = False  # whether one that raises was written after all
         self.commits = 0
         self.gate: threading.Event | None = None
         self.entered = threading.Event()
@@ -273,11 +274,13 @@ async def test_numbers_of_a_batch_that_found_no_room_are_given_again(
         assert await store.commit(lambda tx: tx.append(row("x"))) == 1
 
 
+@pytest.mark.parametrize("landed", [False, True])
 async def test_any_other_error_of_a_commit_ends_the_store_until_it_is_reopened(
-    tmp_path: Path, faults: Faults, put: Any, row: Any
+    tmp_path: Path, faults: Faults, put: Any, row: Any, landed: bool
 ) -> None:
     store = LmdbStore(tmp_path)
     async with store:
+        faults.landed = landed
         await store.commit(put(b"a", row("kept")))
         faults.next = [error_of(lmdb.Error, errno.EIO)]
         results = await batch(store, [put(b"b", row("x")), lambda tx: None])
@@ -294,6 +297,7 @@ async def test_any_other_error_of_a_commit_ends_the_store_until_it_is_reopened(
             store.scan("record", b"a", row)
     async with store:
         assert store.get("record", b"a", row) == row("kept")
+        assert store.get("record", b"b", row) == (row("x") if landed else None)
         await store.commit(put(b"c", row("x")))
 
 
