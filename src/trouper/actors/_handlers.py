@@ -106,8 +106,9 @@ def behaviour_of(cls: type[Any], root: type[Any]) -> Behaviour:
             _check_declared(cls, _members(get_args(base)[0]), table)
     has_started = cls.started is not root.started
     has_stopping = cls.stopping is not root.stopping
-    for hook in (vars(cls).get("started"), vars(cls).get("stopping")):
-        if hook is not None:
+    for name in ("__init__", "started", "stopping"):
+        hook = vars(cls).get(name)
+        if inspect.isfunction(hook):
             disable_ki_protection(hook)
     wants_context = has_started or has_stopping or any(entry[1] for entry in table.values())
     return Behaviour(table, has_started, has_stopping, wants_context)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import trio
-from trio.lowlevel import current_task, reschedule
+from trio.lowlevel import current_task, enable_ki_protection, reschedule
 
 from ..errors import ActorStopped
 from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Job
@@ -53,6 +53,7 @@ def build(ref: LocalRef, target: Any) -> None:
         ref.context = Context(ref)
 
 
+@enable_ki_protection
 async def run_started(ref: LocalRef) -> None:
     """Await the ``started`` hook, if there is one, in a scope that a stop can cancel.
 
@@ -303,11 +304,12 @@ def escalate(parent: LocalRef, error: BaseException) -> None:
 
 @contextmanager
 def _bound(ref: LocalRef) -> Generator[None]:
-    """Charge waits in this block to the actor whose hook runs, if a job runs it."""
+    """Charge waits in this block to the actor whose hook runs."""
     worker = ref.dispatcher.workers.get(current_task())
     job = worker.running if worker is not None else None
     if not isinstance(job, Job):
-        yield
+        with ref.dispatcher.hosting(ref):
+            yield
         return
     before, job.box = job.box, ref
     try:

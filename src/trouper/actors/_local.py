@@ -15,7 +15,7 @@ from trio.lowlevel import checkpoint, current_task, enable_ki_protection
 
 from .._trio import wait_in as wait_in_trap
 from ..errors import ActorCrashed, ActorStopped
-from ..mailbox import DRAINING, FAILED, STOPPED, Ask, Intake, Mailbox, Table, wait_in
+from ..mailbox import DRAINING, FAILED, STOPPED, STOPPING, Ask, Intake, Mailbox, Table, wait_in
 from ..supervision import Exit
 from ._accounting import turn_failed, turn_killed
 from ._belongings import Belongings, end_instance
@@ -143,6 +143,11 @@ class LocalRef(Mailbox, Ref[Any]):
             return []
         return [ref for ref in parent.children if ref.state >= FAILED and ref is not self]
 
+    @property
+    def starts_nothing(self) -> bool:
+        """Whether this instance takes on nothing more: it is in its `stopping` hook, or past it."""
+        return self.state >= STOPPING or (self.state == FAILED and self.target is None)
+
     def restart_waits_for(self, asker: LocalRef) -> bool:
         """Whether this actor can live again only after a turn of ``asker`` has ended."""
         return self.system.waits.leads(self, asker)
@@ -233,7 +238,7 @@ class LocalRef(Mailbox, Ref[Any]):
         d = self.dispatcher
         known = d.askers.get(task) or d.know(task)
         asker: Any = None  # an outsider: in nobody's turn
-        if known.worker is not None or d.home.foreign is not None:
+        if known.worker is not None or d.home.hosts or d.home.foreign is not None:
             asker = d.running_mailbox()
         ask = Ask(message, asker)
         if put is not None:

@@ -12,7 +12,7 @@ import trio
 from trio.lowlevel import Task, current_task, enable_ki_protection, reschedule
 
 from ..errors import PipesFull
-from ..mailbox import STOPPING, Owed, order
+from ..mailbox import Owed, order
 from ..supervision import unwrap
 from ._callables import require_function, require_plain
 
@@ -126,7 +126,7 @@ def start_pipe(
     require_plain("to= of ctx.pipe", to)
     if failed is not None:
         require_plain("failed= of ctx.pipe", failed)
-    if ref.state >= STOPPING:
+    if ref.starts_nothing:
         return  # it would be cut by the end of this very turn
     pipes = ref.need_belongings().pipes
     if len(pipes) >= ref.capacity:

@@ -10,13 +10,14 @@ import inspect
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import trio
 from trio.lowlevel import enable_ki_protection
 
 from ..errors import ActorStopped, NameTaken, ShuttingDown, StartFailed
 from ..mailbox import (
+    FAILED,
     REJECT,
     RUNNING,
     STOPPING,
@@ -126,7 +127,7 @@ class Runtime:
         mail: tuple[Overflow | None, Priority | None, int] | None,
     ) -> LocalRef:
         """Make an actor under ``parent``; it runs already unless its class has a `started` hook."""
-        if self.closing or parent.state >= STOPPING:
+        if self.closing or (parent.state >= FAILED and parent.starts_nothing):
             raise ShuttingDown(f"{parent.path} is stopping; nothing new starts under it")
         options, capacity, intake = self.options, self.capacity, self.intake
         redeliver = 0
@@ -167,13 +168,18 @@ class Runtime:
             ref.queued = False
         return ref
 
+    @enable_ki_protection
     async def bring_up(self, ref: LocalRef) -> None:
         """Run the hook of a placed actor in the caller's task: its cancellation, its error."""
+        spawner = ref.dispatcher.running_mailbox()
+        if spawner is not None:
+            self.waits.enter(cast("LocalRef", spawner), ref)
         try:
             ref.hold_up()
             await run_started(ref)
             ref.resume()
         except BaseException as exc:
+            ref.need_life().stopping = Exit("crashed", exc)  # its end is driven here
             ref.close("failed to start")
             done = trio.Event()
             self.dispatcher.run_job(Job((ref, "unstart"), self._unstart, ref, exc, done))
@@ -183,6 +189,9 @@ class Runtime:
                 raise
             assert ref.parent is not None
             raise _start_failed(ref.parent, ref.make, exc) from exc
+        finally:
+            if spawner is not None:
+                self.waits.leave(cast("LocalRef", spawner), ref)
 
     async def _unstart(self, ref: LocalRef, error: BaseException, done: trio.Event) -> None:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack, overload
 
+from trio.lowlevel import enable_ki_protection
+
 from ..mailbox import STARTING, Overflow, Priority
 from ..supervision import Restart, Strategy
 from ._messages import N
@@ -59,6 +61,7 @@ class Spawner:
         dedicated: bool = False,
         significant: bool = False,
     ) -> Ref[N]: ...
+    @enable_ki_protection
     async def spawn(
         self,
         make: Callable[[Unpack[Ts]], Any] | Callable[[Any, Unpack[Ts]], Any],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import trio
 
 from ..errors import TimersFull
-from ..mailbox import STOPPING, Owed, order
+from ..mailbox import Owed, order
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -131,7 +131,7 @@ def set_timer(
     timers = ref.need_belongings().timers
     if key is None:
         key = object()
-    if ref.state >= STOPPING:
+    if ref.starts_nothing:
         return key  # it would be cancelled by the end of this very turn
     if key not in timers and len(timers) >= ref.capacity:
         raise TimersFull(

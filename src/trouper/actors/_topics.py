@@ -66,6 +66,8 @@ class Topics:
         """Tell every subscriber, in the order they subscribed; return how many took it."""
         taken = 0
         for actor in list(self._topics.get(topic, ())):
+            if actor not in self._topics.get(topic, ()):
+                continue  # whoever hears of dead letters may end subscriptions meanwhile
             is_open = actor.accepts is not CLOSED
             try:
                 actor.tell(message)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, Final, Protocol
@@ -93,6 +94,8 @@ class Dispatcher:
         self.credit = CREDIT  # sends and direct asks until the next checkpoint
         self.late = 0  # answers that came when their ask was over
         self._started = 0
+        # Tasks in which hooks of mailboxes run that have no turn yet; see `hosting`.
+        self.hosts: dict[Task, list[tuple[Mailbox, int]]] = {}
         # Where tasks of another loop say for whose turn they wait; None until there is such a loop.
         self.foreign: ContextVar[Any] | None = None
         # What is known of a task never changes; bounded, since it keeps tasks alive.
@@ -224,12 +227,46 @@ class Dispatcher:
 
     def mailbox_of(self, task: Task) -> Mailbox | None:
         """Return whose turn waits if this task waits; see `running_mailbox`."""
+        if self.home.hosts:
+            box = self._hosted_mailbox(task)
+            if box is not None:
+                return box
         worker = (self.askers.get(task) or self.know(task)).worker
         if worker is None:
             foreign = self.home.foreign
             return None if foreign is None else self._foreign_mailbox(task, foreign)
         running = worker.running
         return running.box if isinstance(running, Job) else running
+
+    @contextmanager
+    def hosting(self, box: Mailbox) -> Generator[None]:
+        """Charge waits of this task to ``box``, and those of nurseries opened in the block.
+
+        For a hook that runs in the task of whoever waits for it.
+        """
+        task, hosts = current_task(), self.home.hosts
+        hosts.setdefault(task, []).append((box, len(task.child_nurseries)))
+        try:
+            yield
+        finally:
+            hosts[task].pop()
+            if not hosts[task]:
+                del hosts[task]
+
+    def _hosted_mailbox(self, asking: Task) -> Mailbox | None:
+        hosts = self.home.hosts
+        task: Task | None = asking
+        depth = len(asking.child_nurseries)
+        while task is not None:
+            for box, opened in reversed(hosts.get(task, ())):
+                if depth >= opened:
+                    return box
+            if task in self.workers or (nursery := task.parent_nursery) is None:
+                return None
+            task = nursery.parent_task
+            if task in hosts:
+                depth = task.child_nurseries.index(nursery)
+        return None
 
     def _foreign_mailbox(self, task: Task, call_of: ContextVar[Any]) -> Mailbox | None:
         call = task.context.get(call_of)
