@@ -83,11 +83,6 @@ class Unit(SealedUnit):
         for key in self.forgotten:
             tx.delete(HISTORY, key)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it takes no more messages."""
-        return len(self.rows) >= UNIT_RECORDS or len(self.answers) >= UNIT_RECORDS
-
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
@@ -151,7 +146,10 @@ class Units:
     @property
     def is_full(self) -> bool:
         """Whether messages have to wait until the unit in flight has landed."""
-        return self.open is not None and self.open.is_full
+        unit = self.open
+        return unit is not None and (
+            len(unit.rows) >= UNIT_RECORDS or len(unit.answers) >= UNIT_RECORDS
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -223,7 +221,7 @@ class Units:
             decision: Any = decide(self.actor, self.state, message)
         except Reject as reject:
             return reject
-        if isinstance(decision, Decision | Reject):
+        if decision.__class__ is Decision or isinstance(decision, (Decision, Reject)):
             return cast("Any", decision)
         raise TypeError(
             f"{decide.__qualname__} returned {decision!r:.80}; it must return a Decision or a "
@@ -239,6 +237,8 @@ class Units:
                 limit=UNIT_RECORDS,
             )
         seal, prefix = self._seal, self._prefix
+        if len(records) == 1:  # as most decisions have: no loop for it
+            return [seal(prefix + (self.records + 1).to_bytes(8, "big"), records[0])]
         return [
             seal(prefix + number.to_bytes(8, "big"), record)
             for number, record in enumerate(records, self.records + 1)
@@ -273,7 +273,7 @@ class Units:
         unit = self.open
         if unit is None or self.flight is not None:
             return None
-        self._size += sum(map(len, unit.rows))
+        self._size += sum([len(row.frame) for row in unit.rows])
         self._take_snapshot(unit)
         unit.fence, self._head = (
             self._head,
