@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Never, cast
 
 import pytest
 import trio
 
-from trouper.actors import Actor, Context, handles, open_system
+from trouper import Decision, DurableActor, decides
+from trouper.actors import Actor, Context, Request, handles, open_system
 from trouper.errors import ActorCrashed, ActorStopped, NotHandled, ShuttingDown, StartFailed
 from trouper.supervision import Supervisor
 from trouper.testing import TestKit
@@ -53,6 +54,10 @@ async def test_a_ref_outlives_its_system_and_says_that_it_is_over() -> None:
 @dataclass(frozen=True, slots=True)
 class Add:
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Request[str]): ...
 
 
 class Counter(Actor[Add]):
@@ -250,3 +255,21 @@ async def test_a_block_is_entered_once() -> None:
     async with block:
         with pytest.raises(RuntimeError, match="call open_system again"):
             await block.__aenter__()
+
+
+@pytest.mark.proves("Misuse: what is no actor")
+async def test_a_durable_actor_is_found_by_its_class_and_key() -> None:
+    class Till(DurableActor[str], name="test.misuse.till"):
+        initial = "empty"
+
+        @decides(Ring)
+        def ring(self, state: str, message: Ring) -> Decision[Never, str]:
+            return Decision(reply=state)
+
+    wrong: Any = Till
+    async with open_system("s") as system:
+        for thing in (wrong, wrong()):
+            with pytest.raises(StartFailed, match=r"await system\.actor\(.*Till, key\)"):
+                await system.spawn(thing)
+        with pytest.raises(TypeError, match=r"takes the class, actor\(.*Till, key\), not <"):
+            await system.actor(wrong(), "a")

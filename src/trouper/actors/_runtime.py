@@ -287,6 +287,9 @@ def _wanted(make: Any, what: str) -> str:
             f"the class and its arguments, spawn({cls}, ...), not an instance of {cls}: a restart "
             "makes a new one"
         )
+    if hasattr(make, "__rules__"):
+        cls = (make if isinstance(make, type) else type(make)).__qualname__
+        return f"no durable actor: one is found by its key, await system.actor({cls}, key)"
     if inspect.iscoroutine(make):
         make.close()  # or Python would warn that it was never awaited
         return f"the coroutine function and its arguments, spawn({what}, ...), not {what}(...)"

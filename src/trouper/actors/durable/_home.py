@@ -10,7 +10,7 @@ import logging
 import math
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 import trio
@@ -56,6 +56,9 @@ class Home:
     async def actor(self, cls: type[DurableActor[Any, N]], key: str) -> Ref[N]:
         """Return the actor of that key, recovered. See `ActorSystem.actor`."""
         rules = getattr(cls, "__rules__", None)
+        if not isinstance(cast(Any, cls), type):
+            kind = type(cls).__qualname__
+            raise TypeError(f"system.actor takes the class, actor({kind}, key), not {cls!r}")
         if rules is None:
             raise TypeError(
                 f"system.actor takes a DurableActor class with rules, not {cls!r}; other actors "
