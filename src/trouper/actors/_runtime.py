@@ -289,7 +289,7 @@ def _wanted(make: Any, what: str) -> str:
         )
     if hasattr(make, "__rules__"):
         cls = (make if isinstance(make, type) else type(make)).__qualname__
-        return f"no durable actor: one is found by its key, await system.actor({cls}, key)"
+        return f"an Actor class; a durable one is found by its key, await system.actor({cls}, key)"
     if inspect.iscoroutine(make):
         make.close()  # or Python would warn that it was never awaited
         return f"the coroutine function and its arguments, spawn({what}, ...), not {what}(...)"
