@@ -134,7 +134,7 @@ async def test_a_failing_call_ends_as_full_or_as_lost_and_no_acknowledged_unit_i
 @pytest.mark.parametrize("level", ["durable", "relaxed"])
 @pytest.mark.parametrize("when", ["", "+"], ids=["once", "from-then-on"])
 @by_fault
-async def test_so_does_one_that_goes_on_failing_and_one_under_relaxed(
+async def test_a_call_that_goes_on_failing_ends_so_too_at_both_levels(
     breaking: Breaking, fault: tuple[str, str, str], level: str, when: str
 ) -> None:
     await breaking.fail(fault, level, when)
@@ -235,7 +235,7 @@ async def test_a_failing_call_of_opening_and_closing_is_a_typed_refusal_and_does
 
 @pytest.mark.soak
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
-async def test_so_is_each_of_them(
+async def test_each_failing_call_of_opening_and_closing_is_a_typed_refusal(
     tmp_path: Path, steps: list[Step], start: Any, holds: Any, error: str
 ) -> None:
     for number, step in enumerate(steps):

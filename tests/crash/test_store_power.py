@@ -276,7 +276,7 @@ async def test_a_power_cut_corrupts_nothing_and_takes_no_acknowledged_unit(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("level", ["durable", "relaxed"])
-async def test_neither_do_hundreds(
+async def test_a_thousand_power_cuts_corrupt_nothing(
     recorded: Recorded, tmp_path: Path, holds: Any, level: str
 ) -> None:
     seen = await lose_power(recorded(level), tmp_path, holds, level, 500)

@@ -38,7 +38,7 @@ async def test_a_creation_that_was_cut_short_is_begun_anew(tmp_path: Path, opene
 @pytest.mark.parametrize(
     "left", [(8192, 8192), (4096, 8192), (0, 4096), (0, 8192), (0, 4096 + 512), (4096, 4096 + 512)]
 )
-async def test_so_is_one_whose_first_pages_were_cut_by_a_power_loss(
+async def test_a_creation_that_was_cut_short_by_a_power_loss_is_begun_anew(
     tmp_path: Path, opened: Any, left: tuple[int, int]
 ) -> None:
     lmdb.open(str(tmp_path), lib_version=0).close()
