@@ -117,6 +117,11 @@ class Options(TypedDict):
     at: NotRequired[dt.date]
 
 
+class Words(TypedDict):
+    name: str
+    within: NotRequired[list[Words]]
+
+
 Cents = NewType("Cents", int)
 When = NewType("When", dt.datetime)
 
@@ -215,7 +220,7 @@ def test_a_list_where_a_tuple_is_declared_comes_back_as_declared() -> None:
     [
         *(int, float, bool, str, bytes, None, Any, object, list, dict, Cents, T),
         *(list[int], dict[str, list[Any]], Sequence[str], int | None, Literal["a", 1]),
-        *(Annotated[int, "positive"], type[Point], complex, memoryview),
+        *(Words, list[Words], Annotated[int, "positive"], type[Point], complex, memoryview),
     ],
 )
 def test_plain_hints_and_unknown_types_cost_nothing(hint: Any) -> None:

@@ -98,6 +98,8 @@ def is_plain(hint: Any, seen: tuple[Any, ...] = ()) -> bool:
             return True
         return all(is_plain(part, (*seen, hint)) for part in parts)
     kind, args = kind_of(hint), typing.get_args(hint)
+    if typing.is_typeddict(kind):
+        return hint in seen or _has_plain_fields(hint, (*seen, hint))
     if not args:
         return not _is_structured(kind)
     if kind in LISTS:
@@ -105,6 +107,13 @@ def is_plain(hint: Any, seen: tuple[Any, ...] = ()) -> bool:
     if kind in DICTS:
         return bare(args[0]) in (str, Any) and is_plain(args[1], (*seen, hint))
     return not _is_structured(kind)
+
+
+def _has_plain_fields(hint: Any, seen: tuple[Any, ...]) -> bool:
+    try:
+        return all(is_plain(field, seen) for _, field in fields_of(hint))
+    except Misfit:  # an annotation that cannot be resolved: said when a value is passed
+        return False
 
 
 def _is_structured(kind: Any) -> bool:
@@ -117,7 +126,6 @@ def _is_structured(kind: Any) -> bool:
         or cls in SETS
         or issubclass(cls, Enum)
         or is_named_tuple(cls)
-        or typing.is_typeddict(cls)
         or any(hasattr(cls, mark) for mark in _FIELD_MARKS)
     )
 

@@ -46,8 +46,10 @@ class Shape(Generic[T]):
         if self.is_plain:
             return value
         try:
-            out, back = self._made()
             begin()
+            if self._note:
+                return out_of(self.hint)(value)
+            out, back = self._made()
             plain = out(value)
             # What is journaled must never be what nobody can rebuild.
             begin()
@@ -69,7 +71,7 @@ class Shape(Generic[T]):
             ValueRefused: The plain form is none of this hint; ``path`` says where.
             FormatTooNew, UpcastFailed: It holds a record that cannot be read here.
         """
-        if self.is_plain:
+        if self.is_plain or self._note:
             return cast("T", plain)
         try:
             value: T = self._made()[1](plain)
@@ -79,7 +81,7 @@ class Shape(Generic[T]):
 
     def out(self, value: T) -> Any:
         """Return the plain form, unproved, as a part of another; raises `Misfit`."""
-        return self._made()[0](value)
+        return out_of(self.hint)(value)
 
     def _made(self) -> tuple[Out, Back]:
         if self._ways is None:

@@ -23,7 +23,7 @@ from trouper import (
     effect,
     open_system,
 )
-from trouper.actors.groups import Activity, Completed
+from trouper.actors.groups import Activity, Completed, Failed, Outcome, Won
 from trouper.store import Store
 
 from .conftest import Log
@@ -110,6 +110,27 @@ async def holds(act: Activation, order: Order) -> tuple[Order, str]:
     name, size = await act.call(wait, "gate")
     SEEN.append(("held", receipt, name, size))
     return order, name
+
+
+@effect
+def sku(line: Line) -> str:
+    return line.sku
+
+
+@durable
+async def ends(act: Activation, line: Line) -> tuple[Won[Decimal], list[Outcome]]:
+    won = await act.race(act.call(price, line), act.call(price, line))
+    return won, await act.all_settled(act.call(sku, line), act.call(says_line))
+
+
+async def test_what_combinators_give_can_be_a_result(store: Store) -> None:
+    for _ in range(2):
+        async with open_system("s", store=store) as system:
+            won, (first, second) = await system.run(ends, ORDER.lines[0], key="k")
+        assert won == Won(0, Decimal("2.50"), 1)
+        assert first == Completed("tea")
+        assert isinstance(second, Failed)
+        assert second.error.facts["path"] == "result"
 
 
 @pytest.fixture(autouse=True)
