@@ -181,12 +181,13 @@ class Desk(Stepper):
         unit = units.submit(home.owner)
         if unit is None:
             return
-        if units.snapshot_error is not None:
+        refused, units.snapshot_error = units.snapshot_error, None
+        if refused is not None:
             log.error(
                 "%s: its state cannot be kept in a snapshot, so recovery reads ever more records: "
                 "%s",
                 self.ref.path,
-                units.snapshot_error,
+                refused,
             )
         try:
             home.store.submit(unit, self._completed)
