@@ -9,8 +9,9 @@ import pytest
 import trio
 from outcome import Outcome
 
-from trouper.errors import FenceMoved
+from trouper.errors import FenceMoved, StoreDamaged
 from trouper.store import LmdbStore, MemoryStore, SealedUnit, Store, Tx
+from trouper.store._overlay import OverlayTx, run_unit, sealed_writes
 
 
 @pytest.fixture(params=["memory", "lmdb"])
@@ -91,6 +92,29 @@ async def test_it_sees_the_units_before_it_in_its_batch(store: Store, row: Any) 
         with pytest.raises(FenceMoved):
             verdicts[-1].unwrap()
         assert keys(store, row) == [b"head", b"r1", b"r2", b"r3"]
+
+
+class Unreadable:
+    """A view that LMDB cannot read."""
+
+    def read(self, table: str, key: bytes) -> bytes | None:
+        raise StoreDamaged("page 7 is not there")
+
+    def items(self, *_: object) -> list[tuple[bytes, bytes]]:
+        raise NotImplementedError
+
+    def keys(self, *_: object) -> list[bytes]:
+        raise NotImplementedError
+
+
+def test_a_fence_that_cannot_be_read_is_an_error_of_its_unit_alone(row: Any) -> None:
+    unit = Counts(MemoryStore(), row, 2, 1)
+    view = Unreadable()
+    assert sealed_writes(unit, view) is None
+    result, writes, _ = run_unit(unit, lambda: OverlayTx(view, 0, 1000), twice=False)
+    assert writes == {}
+    with pytest.raises(StoreDamaged):
+        result.unwrap()
 
 
 async def test_what_it_forgets_is_deleted(store: Store, row: Any) -> None:

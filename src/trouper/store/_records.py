@@ -316,7 +316,7 @@ def _encode(value: object, max_bytes: int) -> bytes:
         try:
             body = short_items(made.head, fields)
         except UnicodeEncodeError:
-            body = None
+            body = None  # to be refused below, with its place
         if body is not None:
             return body
     row = [made.kind, made.version, *fields]
