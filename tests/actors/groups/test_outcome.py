@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import traceback
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,27 @@ def test_a_group_of_one_is_its_error() -> None:
     assert type(failure(wrapped)) is Declined
     several = ExceptionGroup("two", [Declined(1.0), KeyError()])
     assert isinstance(failure(several), EffectFailed)
+
+
+class SoldOut(Reject):
+    """Its annotations say what its facts come back as."""
+
+    left: Decimal
+    since: dt.date | None
+    sizes: tuple[str, ...]
+
+
+def test_facts_come_back_as_the_class_annotates_them() -> None:
+    error = SoldOut("no tea", left=Decimal("0.50"), since=dt.date(2026, 11, 30), sizes=("s", "m"))
+    again = failure(failure(error))
+    assert isinstance(again, SoldOut)
+    assert again.facts == error.facts
+    assert again.left == Decimal("0.50")
+
+
+def test_a_fact_of_another_type_than_annotated_is_kept_as_it_can_be() -> None:
+    error = SoldOut("no tea", left=1, since="yesterday", sizes={1})
+    assert failure(error).facts == {"left": 1, "since": "yesterday", "sizes": "{1}"}
 
 
 def test_facts_that_a_journal_cannot_carry_keep_their_text() -> None:

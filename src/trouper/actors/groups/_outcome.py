@@ -7,18 +7,21 @@ subclass of `Reject` included - come back as themselves, any other as `EffectFai
 
 from __future__ import annotations
 
+import inspect
+import sys
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from ...errors import (
     EffectFailed,
     OutcomeUnknown,
+    StoreError,
     TooLarge,
     TrouperError,
     ValueRefused,
     durable_name,
 )
-from ...store import PLAIN, Shape, decode, encode
+from ...store import PLAIN, Shape, decode, encode, shapes_of
 from ._envelope import at_place
 
 MAX_TEXT = 4096
@@ -41,7 +44,7 @@ class ErrorRecord:
         """Describe an error. Single-element groups are unwrapped; the cause is what people need."""
         error = _innermost(error)
         if isinstance(error, TrouperError):
-            return cls(error.record_name, _text(error), _plain(error.facts))
+            return cls(error.record_name, _text(error), _plain(type(error), error.facts))
         text = _text(error)
         return cls(
             EffectFailed.record_name,
@@ -54,7 +57,7 @@ class ErrorRecord:
         kind = TrouperError.named(self.name)
         if kind is None:
             return EffectFailed(self.message, type=self.name, text=self.message)
-        return kind.revive(self.message, self.facts)
+        return kind.revive(self.message, _rebuilt(kind, self.facts))
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -86,15 +89,48 @@ def _text(error: BaseException) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+_SHAPES: dict[type[TrouperError], dict[str, Shape[Any]]] = {}  # writer: `_shapes`
+
+
+def _shapes(kind: type[TrouperError]) -> dict[str, Shape[Any]]:
+    """Return the shapes of an error's facts, by the annotations of its class."""
+    known = _SHAPES.get(kind)
+    if known is not None:
+        return known
+    found: dict[str, Shape[Any]] = {}
+    for base in reversed(kind.__mro__):
+        module = sys.modules.get(base.__module__)
+        names = {} if module is None else vars(module)
+        found |= shapes_of(inspect.get_annotations(base), names, {})
+    _SHAPES[kind] = found
+    return found
+
+
+def _plain(kind: type[TrouperError], facts: dict[str, Any]) -> dict[str, Any]:
     """Keep the facts that a journal can carry; of the others it carries the text."""
-    kept: dict[str, Any] = {}
-    for name, value in facts.items():
+    shapes = _shapes(kind)
+    return {name: _fact(shapes.get(name, PLAIN), value) for name, value in facts.items()}
+
+
+def _fact(shape: Shape[Any], value: Any) -> Any:
+    for how in (shape, PLAIN):
         try:
-            kept[name] = decode(encode(value))
+            return decode(encode(how.to_plain(value)))
         except (ValueRefused, TooLarge):
-            kept[name] = f"{value!r:.{MAX_TEXT}}"
-    return kept
+            continue
+    return f"{value!r:.{MAX_TEXT}}"
+
+
+def _rebuilt(kind: type[TrouperError], facts: dict[str, Any]) -> dict[str, Any]:
+    """Rebuild facts as the class annotates them; what it does not fit any more stays plain."""
+    shapes = _shapes(kind)
+    found: dict[str, Any] = {}
+    for name, plain in facts.items():
+        try:
+            found[name] = shapes.get(name, PLAIN).to_value(plain)
+        except StoreError:
+            found[name] = plain
+    return found
 
 
 @dataclass(frozen=True, slots=True)
