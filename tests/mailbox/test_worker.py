@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -193,9 +195,58 @@ async def test_a_task_dump_shows_the_handler_that_blocks(stage: Any) -> None:
     assert box.worker is not None
     task = box.worker.task
     names = [frame.f_code.co_name for frame, _ in task.iter_await_frames()]
-    assert names[:3] == ["main", "loop", "drain"]
+    assert names[:2] == ["live", "drain"]
     assert "wait_task_rescheduled" in names[names.index("forever") :]
     assert task.name == "the-box"
+
+
+async def test_the_task_of_a_worker_passes_for_a_coroutine(stage: Any) -> None:
+    states: list[str] = []
+
+    async def handler(_: Any) -> None:
+        coro = trio.lowlevel.current_task().coro
+        states.append(inspect.getcoroutinestate(coro))
+        async with trio.Lock():  # asks for the state of its owner's coroutine
+            await trio.lowlevel.checkpoint()
+        assert coro.cr_code.co_name == "live"
+
+    box = stage.box()
+    box.tell(handler)
+    box.tell(forever)
+    await wait_all_tasks_blocked()
+    assert box.worker is not None
+    coro = box.worker.task.coro
+    assert isinstance(coro, Coroutine)
+    states.append(inspect.getcoroutinestate(coro))
+    box.doom("cut")
+    await wait_all_tasks_blocked()
+    states.append(inspect.getcoroutinestate(coro))
+    assert states == [inspect.CORO_RUNNING, inspect.CORO_SUSPENDED, inspect.CORO_CLOSED]
+    with pytest.raises(TypeError, match="is run as a task"):
+        await coro
+    coro.close()
+
+
+async def test_a_carrier_that_comes_back_sees_the_next_handler_block(stage: Any) -> None:
+    gates = [trio.Event() for _ in range(6)]
+
+    def waiting_for(gate: trio.Event) -> Any:
+        async def handler(_: Any) -> None:
+            await gate.wait()
+
+        return handler
+
+    for pair in (gates[:2], gates[2:4], gates[4:]):
+        boxes = [stage.box(), stage.box()]
+        for box, gate in zip(boxes, pair, strict=True):
+            box.tell(waiting_for(gate))
+        await wait_all_tasks_blocked()
+        assert all(box.scope is not None for box in boxes)
+        assert boxes[0].worker is not boxes[1].worker
+        for gate in pair:
+            gate.set()
+        await wait_all_tasks_blocked()
+        assert not any(box.is_busy for box in boxes)
 
 
 async def test_a_foreign_awaitable_is_an_error_of_its_handler_only(stage: Any) -> None:

@@ -169,7 +169,7 @@ class Dispatcher:
         else:
             self._started += 1
             worker = Worker(self)
-            self._context.run(partial(self.nursery.start_soon, worker.main, name=IDLE_NAME))
+            self._context.run(partial(self.nursery.start_soon, worker.start, name=IDLE_NAME))
 
     @enable_ki_protection
     def hand_over(self) -> None:

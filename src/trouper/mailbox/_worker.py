@@ -9,8 +9,6 @@ handler blocks. Only the runtime cancels it (derisk R1), through `Mailbox.doom`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from types import CoroutineType, FrameType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
@@ -27,6 +25,7 @@ from .._trio import Trap, cancel_status_of, wait_in
 from ..errors import ScopeLeak
 from ._age import note_depth, note_turns
 from ._ask import Ask
+from ._drive import Drive
 from ._jobs import Job
 from ._room import move_in
 from ._states import DRAINING, JOB, STEPPER
@@ -40,70 +39,6 @@ IDLE_NAME = "trouper worker"
 CLOCK_STEPS = 16
 
 
-class Drive:
-    """Awaitable that steps a worker's loop and sees every yield of it.
-
-    A class, not a generator: with ``cr_frame`` and ``cr_await`` trio's task dumps go on through it
-    into the handler's frames. ``throw`` and ``close`` are forwarded, since trio throws into a task
-    that awaits something foreign.
-    """
-
-    __slots__ = ("_coro", "_send", "_worker")
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._coro: CoroutineType[Any, Any, None] = cast(Any, worker.loop())
-        self._send = self._coro.send
-
-    @property
-    def cr_frame(self) -> FrameType | None:
-        return self._coro.cr_frame
-
-    @property
-    def cr_await(self) -> Any:
-        return self._coro.cr_await
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self
-
-    def __iter__(self) -> Drive:
-        return self
-
-    @enable_ki_protection
-    def __next__(self) -> Any:
-        return self.send(None)
-
-    @enable_ki_protection
-    def send(self, value: Any) -> Any:
-        yielded = self._send(value)
-        if self._worker.owner and self._worker.running is not None:
-            self._blocked()
-        return yielded
-
-    @enable_ki_protection
-    def throw(self, *error: Any) -> Any:
-        yielded = self._coro.throw(*error)
-        if self._worker.owner and self._worker.running is not None:
-            self._blocked()
-        return yielded
-
-    def close(self) -> None:
-        self._coro.close()
-
-    def _blocked(self) -> None:
-        """Note that the running handler blocks: this worker carries it, another drains `ready`."""
-        worker = self._worker
-        running = worker.running
-        assert running is not None
-        worker.owner = False
-        running.scope = worker.scope
-        running.hold_up()
-        worker.task.name = running.path
-        if running.doomed is not None:  # killed before it blocked: delivered at this yield
-            worker.burn()
-        worker.dispatcher.hand_over()
-
-
 class Worker:
     """One task of the pool. Never raises into the nursery (derisk R8)."""
 
@@ -111,6 +46,7 @@ class Worker:
         "ask",
         "burnt",
         "dispatcher",
+        "drive",
         "leaked",
         "owner",
         "running",
@@ -120,6 +56,7 @@ class Worker:
     )
 
     task: Task
+    drive: Drive
     scope: trio.CancelScope
     status: object
 
@@ -136,48 +73,43 @@ class Worker:
         self.burnt = True
         self.scope.cancel()
 
+    def start(self) -> Drive:
+        """Return the coroutine of this worker's task."""
+        self.drive = Drive(self, cast(Any, self.live()))
+        return self.drive
+
     @enable_ki_protection
-    async def main(self) -> None:
-        """Live: lease a scope, run the loop, and report to the dispatcher how it ended."""
+    async def live(self) -> None:
+        """Lease a scope, drain `ready`, wait, and again; then report how it ended.
+
+        It ends when the scope is spent, when enough others wait, or with the dispatcher. What is
+        between this frame and a handler's is paid by every turn that blocks: one call, no more.
+        """
+        d, drive, error = self.dispatcher, self.drive, None
         self.task = current_task()
-        self.dispatcher.workers[self.task] = self
-        error: BaseException | None = None
+        d.workers[self.task] = self
         try:
             with trio.CancelScope(shield=True) as self.scope:
                 self.status = cancel_status_of(self.task)
-                await Drive(self)
+                while not d.closed:
+                    d.coming -= 1
+                    if not d.owned:  # else another one that was called as well still drains
+                        d.owned = self.owner = True
+                        while self.owner and await self.drain():
+                            if self._has_to_wait():
+                                await checkpoint()  # the next tick has begun when this returns
+                        if self.burnt or self.leaked:
+                            break
+                    else:
+                        d.step_back()
+                    if d.closed or len(d.idle) >= d.idle_limit:
+                        break
+                    d.idle.append(self)
+                    await wait_in(IDLE)
         except BaseException as exc:  # a bug of the runtime, or a scope that a handler left open
             error = exc
-        self.dispatcher.worker_ended(self, error)
-
-    @enable_ki_protection
-    async def loop(self) -> None:
-        """Drain `ready`, wait, and again; end when the scope is spent or the dispatcher closes."""
-        d = self.dispatcher
-        while not d.closed:
-            d.coming -= 1
-            if not d.owned:  # else another one that was called as well still drains
-                d.owned = self.owner = True
-                while self.owner:
-                    if not await self.drain():
-                        return
-                    self.running = self.ask = None
-                    if not self.owner:  # it carried a handler; now nobody may have `ready`
-                        self.task.name = IDLE_NAME
-                        if d.parked and d.ready:
-                            d.parked = False
-                            d.owned = self.owner = True
-                    elif d.later:
-                        await checkpoint()  # the next tick has begun when this returns
-                    else:
-                        d.owned = self.owner = False
-                        d.step_back()
-            else:
-                d.step_back()
-            if d.closed or len(d.idle) >= d.idle_limit:
-                return
-            d.idle.append(self)
-            await wait_in(IDLE)
+        drive.release()
+        d.worker_ended(self, error)
 
     @enable_ki_protection
     async def drain(self) -> bool:
@@ -276,6 +208,20 @@ class Worker:
             a.pass_over()  # a mailbox that crashed or closed while it stood there
             return self.dispatcher.turns
         return 0
+
+    def _has_to_wait(self) -> bool:
+        """Give up what is done; True if `ready` is only empty until the next tick."""
+        d = self.dispatcher
+        self.running = self.ask = None
+        if not self.owner:  # it carried a handler; now nobody may have `ready`
+            self.task.name = IDLE_NAME
+            self.drive.watch()
+            if d.parked and d.ready:
+                d.wake()
+        elif not d.later:
+            d.owned = self.owner = False
+            d.step_back()
+        return self.owner
 
     def _put_down(self, carried: Mailbox | Job) -> bool:
         """Unbind the scope from what was carried. Return False when it may not be used again."""
