@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -371,6 +372,31 @@ def test_a_record_of_a_local_type_carries_its_plain_fields() -> None:
     with pytest.raises(ValueRefused, match="annotation 'Local' cannot be resolved") as caught:
         encode_record(Held(1, day, Local()))
     assert caught.value.path == "test.local.thing"
+
+
+def test_a_record_used_while_its_module_loads_finds_later_classes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "early_use.py").write_text("""
+from __future__ import annotations
+from dataclasses import dataclass
+from trouper.store import encode_record, record
+
+@record("test.early")
+@dataclass(frozen=True)
+class Early:
+    later: Later | None
+
+encode_record(Early(None))
+
+@dataclass(frozen=True)
+class Later:
+    x: int
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    early: Any = importlib.import_module("early_use")
+    value = early.Early(early.Later(1))
+    assert decode_record(encode_record(value), early.Early) == value
 
 
 def test_rows_may_be_encoded_on_two_threads_at_once() -> None:

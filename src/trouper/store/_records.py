@@ -9,6 +9,7 @@ by it. A record inside another value is carried as its row, and so ages by itsel
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,13 @@ class _RecordType:
     fields_of: Callable[[Any], tuple[Any, ...]]
     head: bytes | None  # of its rows: encoded kind and version; None if it has too many fields
     structured: _Structured | None = None  # the fields that are not plain; found at first use
+
+    @property
+    def is_young(self) -> bool:
+        """Tell whether the module of its class may yet define what its annotations name."""
+        module = sys.modules.get(self.cls.__module__)
+        spec = getattr(module, "__spec__", None)
+        return spec is None or getattr(spec, "_initializing", False)
 
 
 _BY_CLASS: Final[dict[type[Any], _RecordType]] = {}
@@ -274,12 +282,15 @@ def _build(made: _RecordType, fields: list[Any]) -> Any:
 def _structured(made: _RecordType) -> _Structured:
     """Find the fields that are not plain. Not before the first use: a class may name later ones."""
     found: list[tuple[int, str, Shape[Any]]] = []
-    for place, (name, hint) in enumerate(hints_of_record(made.cls, made.names), 2):
+    hints = hints_of_record(made.cls, made.names)
+    for place, (name, hint) in enumerate(hints, 2):
         shape = unresolved(hint.reason) if isinstance(hint, Unresolved) else shape_of(hint)
         if not shape.is_plain:
             found.append((place, name, shape))
-    made.structured = tuple(found)
-    return made.structured
+    structured = tuple(found)
+    if not (made.is_young and any(isinstance(hint, Unresolved) for _, hint in hints)):
+        made.structured = structured
+    return structured
 
 
 def _form(made: _RecordType, value: Any) -> list[Any]:
