@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final, final
 
 import trio
-from trio.lowlevel import ParkingLot
+from trio.lowlevel import ParkingLot, enable_ki_protection
 
 from ..errors import AskUnknown
 from ..mailbox import Ask, bare
@@ -57,6 +57,7 @@ class AskNet:
         if self._scope is not None:
             self._scope.cancel()
 
+    @enable_ki_protection
     async def _watch(self, scope: trio.CancelScope) -> None:
         with scope:
             while True:

@@ -89,6 +89,7 @@ class AsyncioHost:
         """End the loop and its tasks; the nursery waits for them."""
         self._closing.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self) -> None:
         # Shielded: an outer cancel must not end it before the actors have stopped in order.
         try:

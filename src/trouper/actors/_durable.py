@@ -125,7 +125,11 @@ class DurableSide:
         """Wire, validate, then recover."""
         self._clock = WallClock()
         self._own = trio.CancelScope()
-        own: trio.Nursery = await nursery.start(_own_nursery, self._own)
+        ready = _Ready()
+        nursery.start_soon(_own_nursery, self._own, ready)
+        with trio.CancelScope(shield=True):  # it comes in the next tick
+            await ready.event.wait()
+        own = ready.nursery
         host = EffectHost(self.store, system.dispatcher, own, self._clock, system.fail)
         self._host = host
         self._activations = Activations(host, self.registry, history_limit=self._history_limit)
@@ -169,12 +173,23 @@ class DurableSide:
         return TreeNode("host", "service", "running", counts, (self.activations.tree(), *kinds))
 
 
-async def _own_nursery(scope: trio.CancelScope, task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    # Shielded: an outer cancel must not reach running effects before the host closes in order.
+class _Ready:
+    """Where the nursery of the durable side says that it is open."""
+
+    nursery: trio.Nursery
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+
+@trio.lowlevel.enable_ki_protection
+async def _own_nursery(scope: trio.CancelScope, ready: _Ready) -> None:
+    # Shielded: an outer cancel must not reach running effects before the host closes in order. Not
+    # by `nursery.start`: interrupted, that waits for what its cancel cannot reach.
     scope.shield = True
     with scope:
-        async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
+        async with trio.open_nursery() as ready.nursery:
+            ready.event.set()
             await trio.sleep_forever()
 
 

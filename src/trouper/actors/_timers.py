@@ -85,6 +85,7 @@ class TimerHeap:
         if self._scope is not None:
             self._scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, scope: trio.CancelScope) -> None:
         with scope:
             while True:

@@ -255,9 +255,9 @@ class Dispatcher:
 
     def _hosted_mailbox(self, asking: Task) -> Mailbox | None:
         hosts = self.home.hosts
-        task: Task | None = asking
+        task = asking
         depth = len(asking.child_nurseries)
-        while task is not None:
+        while True:
             for box, opened in reversed(hosts.get(task, ())):
                 if depth >= opened:
                     return box
@@ -266,7 +266,6 @@ class Dispatcher:
             task = nursery.parent_task
             if task in hosts:
                 depth = task.child_nurseries.index(nursery)
-        return None
 
     def _foreign_mailbox(self, task: Task, call_of: ContextVar[Any]) -> Mailbox | None:
         call = task.context.get(call_of)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TypeVarTuple, Unpack, final
 
 import trio
+from trio.lowlevel import disable_ki_protection, enable_ki_protection
 
 from ..errors import NameTaken, RestartLimitReached, ShuttingDown
 from ._child import Child, ChildSpec
@@ -76,10 +77,14 @@ class Supervisor:
         self._body = trio.CancelScope()
         self._run = self._open()
 
+    # Protected, as the tasks below are: between two of our own steps a Ctrl-C would leave children
+    # that nobody stops. It comes where we wait, in the body and in the code of a child.
+    @enable_ki_protection
     async def __aenter__(self) -> Supervisor:
         await self._run.__aenter__()
         return self
 
+    @enable_ki_protection
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -88,6 +93,7 @@ class Supervisor:
     ) -> bool | None:
         return await self._run.__aexit__(kind, error, traceback)
 
+    @enable_ki_protection
     def start(
         self,
         fn: Callable[[Unpack[Ts]], Awaitable[object]],
@@ -129,6 +135,7 @@ class Supervisor:
         self._nursery.start_soon(self._live, child, name=f"{self.name}/{name}")
         return name
 
+    @enable_ki_protection
     async def stop(self, name: str) -> Exit:
         """Stop one child, wait for its end and return how it ended.
 
@@ -152,6 +159,7 @@ class Supervisor:
 
     # --- life of a child --------------------------------------------------------------------------
 
+    @enable_ki_protection
     async def _live(self, child: Child) -> None:
         with child.scope:
             error = await self._run_once(child)
@@ -171,7 +179,7 @@ class Supervisor:
         spec = child.spec
         try:
             with child.begin():
-                await spec.fn(*spec.args)
+                await _run_code(spec)
         except BaseException as exc:
             error = unwrap(exc)
             if child.stopping is None and not child.is_held:
@@ -247,6 +255,7 @@ class Supervisor:
             self._mending = trio.CancelScope(shield=True)
             self._nursery.start_soon(self._mend, self._mending, name=f"{self.name} restarts")
 
+    @enable_ki_protection
     async def _mend(self, scope: trio.CancelScope) -> None:
         with scope:
             while self._reports:
@@ -363,3 +372,9 @@ class Supervisor:
             child.spec.name,
             child.spec.shutdown,
         )
+
+
+@disable_ki_protection
+async def _run_code(spec: ChildSpec) -> None:
+    """Run the code of a child: a Ctrl-C may interrupt it, never what is around it."""
+    await spec.fn(*spec.args)

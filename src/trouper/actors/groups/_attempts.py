@@ -58,6 +58,7 @@ class HostTasks:
         self.running += 1
         self._nursery.start_soon(self._tracked, fn, args, name=name)
 
+    @trio.lowlevel.enable_ki_protection
     async def _tracked(self, fn: Callable[..., Awaitable[None]], args: Sequence[object]) -> None:
         try:
             await fn(*args)

@@ -34,6 +34,7 @@ class ClaimKeeper:
         """Take note that a child was dispatched; an idle host does not wake for its claims."""
         self._needed.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Renew, for ever."""
         while True:
