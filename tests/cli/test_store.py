@@ -33,7 +33,9 @@ async def three(act: Activation) -> list[int]:
 @pytest.fixture
 async def journal(tmp_path: Path) -> Path:
     path = tmp_path / "state"
-    async with open_system("s", store=path, effects=[one], activities=[three]) as system:
+    async with open_system(
+        "s", store=path, effects=[one], activities=[three], keep_groups=True
+    ) as system:
         assert await system.run(three, key="k") == [0, 1, 2]
     return path
 
@@ -118,6 +120,42 @@ async def test_dump_prints_a_row_a_line(journal: Path, capsys: Capture) -> None:
     child = next(row for row in rows if row["kind"] == "child")
     assert bytes.fromhex(child["key"]["$bytes"])[:1] == b"C"
     assert isinstance(child["fields"]["envelope"]["$bytes"], str)
+
+
+RECORDS = """
+from dataclasses import dataclass
+from trouper.store import LmdbStore, record
+import trio
+
+@record("shop.sold")
+@dataclass(frozen=True)
+class Sold:
+    what: str
+
+async def main() -> None:
+    async with LmdbStore("state") as store:
+        await store.commit(lambda tx: tx.append(Sold("tea")))
+
+if __name__ == "__main__":
+    trio.run(main)
+"""
+
+
+def test_records_of_an_application_are_known_once_it_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(RECORDS)
+    subprocess.run([sys.executable, "shop.py"], cwd=tmp_path, check=True, timeout=60)
+
+    def dumped(*more: str) -> subprocess.CompletedProcess[str]:
+        return trouper("dump", "state", "--table", "log", *more, cwd=tmp_path)
+
+    assert dumped().stdout.endswith("shop.sold/1 0='tea'\n")
+    assert dumped("--import", "shop").stdout.endswith("shop.sold/1 what='tea'\n")
+    unknown = dumped("--import", "nowhere.records")
+    assert unknown.returncode == 2
+    assert "no module 'nowhere.records'" in unknown.stderr
+    checked = trouper("check", "state", cwd=tmp_path)
+    assert "1 rows of kind 'shop.sold', version 1" in checked.stdout
+    assert "rows of kind" not in trouper("check", "state", "--import", "shop", cwd=tmp_path).stdout
 
 
 async def test_dump_tells_of_damaged_rows_and_goes_on(journal: Path, capsys: Capture) -> None:
@@ -231,9 +269,10 @@ async def test_interrupted_a_backup_leaves_nothing_and_says_130(
 COMMAND = [sys.executable, "-c", "import sys; from trouper.cli import main; sys.exit(main())"]
 
 
-def trouper(*arguments: object) -> subprocess.CompletedProcess[str]:
+def trouper(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, "store", *map(str, arguments)],
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
