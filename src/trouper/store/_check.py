@@ -37,6 +37,10 @@ class Rows(Protocol):
         """Give out the rows under `prefix`, in key order, one at a time."""
         ...
 
+    def keys(self, table: str, prefix: bytes) -> Iterator[bytes]:
+        """Give out the keys under `prefix`, in order, those of rows that cannot be read too."""
+        ...
+
 
 Invariant = Callable[[Rows], Iterable[Finding]]
 """Gives out each place where the rows of a store contradict one another."""
@@ -94,6 +98,11 @@ class SnapshotRows:
             value = _readable(table, key, frame, kind)
             if value is not None:
                 yield key, value
+
+    def keys(self, table: str, prefix: bytes) -> Iterator[bytes]:
+        """See `Rows.keys`."""
+        for key, _ in self._snapshot.items(table, prefix):
+            yield key
 
 
 def _readable(table: str, key: bytes, frame: bytes, kind: type[T]) -> T | None:
