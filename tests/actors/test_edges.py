@@ -414,6 +414,59 @@ async def test_linking_and_watching_in_a_start_tell_the_new_actor_of_ends_before
         assert isinstance(caught.value.__cause__, LinkBroken)
 
 
+async def test_an_actor_of_another_system_gets_no_name_and_no_subscription_here(
+    cast: Any,
+) -> None:
+    async with open_system("one") as one, open_system("two") as two:
+        ref = await two.spawn(cast.Player, name="p")
+        with pytest.raises(ValueError, match="/two/p lives in another system"):
+            one.registry.register("p", ref)
+        with pytest.raises(ValueError, match="/two/p lives in another system"):
+            one.topics.subscribe("t", ref)
+        two.registry.register("p", ref)
+        two.topics.subscribe("t", ref)
+        ref.stop()
+        await ref.stopped()
+        assert two.registry.whereis("p") is None
+
+
+async def test_what_has_ended_ties_itself_to_nobody(cast: Any) -> None:
+    contexts: list[Context[Any]] = []
+
+    async def keeps(ctx: Context[Any]) -> None:
+        contexts.append(ctx)
+
+    async with open_system("s") as system:
+        other = await system.spawn(cast.Player, restart="permanent")
+        ref = await system.spawn(actor_with(cast, keeps))
+        ref.kill()
+        await ref.stopped()
+        ctx = contexts[0]
+        ctx.link(other)
+        ctx.after(1, cast.Go(noop))
+        with pytest.raises(ShuttingDown):
+            await ctx.spawn(cast.Player)
+        links = other.need_belongings().links  # type: ignore[attr-defined]
+        assert links == {}
+        assert len(system._runtime.timers) == 0
+
+
+async def test_one_function_hears_of_dead_letters_as_often_as_it_is_subscribed(cast: Any) -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(cast.Player)
+        ref.stop()
+        await ref.stopped()
+        heard: list[Any] = []
+        first = system.dead_letters.subscribe(heard.append)
+        system.dead_letters.subscribe(heard.append)
+        ref.tell(cast.Go(noop))
+        assert len(heard) == 2
+        first()
+        first()
+        ref.tell(cast.Go(noop))
+        assert len(heard) == 3
+
+
 # --- interrupts -----------------------------------------------------------------------------------
 
 

@@ -107,7 +107,7 @@ class DeadLetters:
     ) -> None:
         self.total = 0
         self._ring: deque[DeadLetter] = deque(maxlen=limit)
-        self._subscribers: list[Callable[[DeadLetter], object]] = []
+        self._subscribers: dict[object, Callable[[DeadLetter], object]] = {}
         self._streams: WeakSet[LetterStream] = WeakSet()
         self._log_rate = log_rate
         self._clock = clock
@@ -129,11 +129,11 @@ class DeadLetters:
 
         ``fn`` is called in the middle of accounting: it must be short. What it raises is logged.
         """
-        self._subscribers.append(require_plain("a subscriber of dead letters", fn))
+        order = object()  # one function may be subscribed twice
+        self._subscribers[order] = require_plain("a subscriber of dead letters", fn)
 
         def unsubscribe() -> None:
-            if fn in self._subscribers:
-                self._subscribers.remove(fn)
+            self._subscribers.pop(order, None)
 
         return unsubscribe
 
@@ -162,7 +162,7 @@ class DeadLetters:
         if self._streams:
             for stream in list(self._streams):
                 stream.add(letter)
-        for fn in list(self._subscribers):
+        for fn in list(self._subscribers.values()):
             try:
                 fn(letter)
             except Exception:

@@ -32,13 +32,15 @@ class Registry:
         Raises:
             NameTaken: Another living actor has it.
             ActorStopped: This one has ended.
-            ValueError: The name is empty.
+            ValueError: The name is empty, or the actor lives in another system.
         """
         actor = cast("LocalRef", ref)
         if not name:
             raise ValueError("a name in the registry is not empty")
         if actor.state == STOPPED:
             raise ActorStopped(f"{actor.path} has ended, it gets no name", target=actor.path)
+        if actor.system.registry is not self:  # its end would not free the name
+            raise ValueError(f"{actor.path} lives in another system; register it there")
         holder = self._refs.get(name)
         if holder is actor:
             return

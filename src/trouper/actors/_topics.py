@@ -35,11 +35,17 @@ class Topics:
 
         Raises:
             ActorStopped: It has ended.
+            ValueError: It lives in another system.
             TopicFull: The topic has ``limit`` subscribers.
         """
         actor = cast("LocalRef", ref)
         if actor.state == STOPPED:
             raise ActorStopped(f"{actor.path} has ended, it cannot subscribe", target=actor.path)
+        if actor.system.topics is not self:  # its end would not end the subscription
+            raise ValueError(
+                f"{actor.path} lives in another system; subscribe an actor of this one that "
+                "passes on what comes"
+            )
         subscribers = self._topics.get(topic, {})
         if actor in subscribers:
             return

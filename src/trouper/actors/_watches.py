@@ -65,6 +65,8 @@ def link(ref: LocalRef, other: LocalRef) -> None:
         raise ValueError(f"{ref.path} cannot be linked to itself")
     if other.system is not ref.system:
         raise ValueError(f"{other.path} lives in another system")
+    if ref.state == STOPPED:
+        return  # it is past failing, and would never be untied
     if other.state == STOPPED:
         assert other.exit is not None
         if is_abnormal(other.exit):
