@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
 
-from ..errors import CorruptRecord, FormatTooNew, PathRefused, StoreDamaged, ValueRefused
-from ._codec import decode_row
-from ._frame import unpack
+from ..errors import CorruptRecord, FormatTooNew, PathRefused, StoreDamaged
 from ._keys import TABLES
 from ._lmdb import problems_of
 from ._owner import unowned
@@ -192,20 +190,19 @@ class _Check:
     def _row(self, key: bytes, frame: bytes) -> None:
         table = self._table
         try:
-            kind, version = decode_row(unpack(table, key, frame))[:2]
-        except (CorruptRecord, FormatTooNew, ValueRefused) as error:
-            self._find(table, key, error.facts.get("reason", str(error)))
-            return
-        self._rows[table] += 1
-        try:
             value = from_frame(table, key, frame, object)
         except CorruptRecord as error:
             self._find(table, key, error.facts.get("reason", str(error)))
-        except FormatTooNew:
-            self._unknown[kind, version] += 1
+            return
+        except FormatTooNew as error:
+            if "kind" not in error.facts:  # the frame itself is of another version
+                self._find(table, key, str(error))
+                return
+            self._unknown[error.facts["kind"], error.facts["version"]] += 1
         else:
             if table == OWN_TABLE and key == OWN_KEY and isinstance(value, StoreState):
                 self._state = value
+        self._rows[table] += 1
 
     def _compare(self) -> None:
         state, identity = self._state, self._identity
