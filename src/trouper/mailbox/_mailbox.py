@@ -129,8 +129,10 @@ class Mailbox:
             return
         q = self.queue
         if q is None:
-            spare = self.dispatcher.spare
-            q = self.queue = spare.pop() if spare else deque()
+            try:
+                q = self.queue = self.dispatcher.spare.pop()
+            except IndexError:
+                q = self.queue = deque()
         elif len(q) >= self.room:
             self._take_in(q, message)
             return

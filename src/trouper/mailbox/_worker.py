@@ -163,7 +163,8 @@ class Worker:
                 except BaseException as exc:
                     a.turn_failed(e, exc)
                 a.worker = None
-                a.processed += turns - n
+                n = turns - n
+                a.processed += n
                 if status_of(me) is not status:
                     return self._leaked(a)
                 if a.state:  # anything but RUNNING
@@ -176,7 +177,7 @@ class Worker:
                     recycle(q)
             if not self.owner:
                 return self._put_down(a)
-            left -= turns - n
+            left -= n
             if left <= mark:
                 left, mark, since = await self._look_at_clock(left, since)
         return True
@@ -192,7 +193,7 @@ class Worker:
         return left, left - step, since
 
     async def _run_other(self, a: Any) -> int:
-        """Run what is no runnable mailbox; return what is left of the pass."""
+        """Run what is no runnable mailbox; return for how many turns it counts."""
         if a.state == STEPPER:
             self.running = None
             a.listed = False
@@ -206,8 +207,8 @@ class Worker:
                 self.dispatcher.on_bug(exc)
         else:
             a.pass_over()  # a mailbox that crashed or closed while it stood there
-            return self.dispatcher.turns
-        return 0
+            return 0
+        return self.dispatcher.turns
 
     def _has_to_wait(self) -> bool:
         """Give up what is done; True if `ready` is only empty until the next tick."""
