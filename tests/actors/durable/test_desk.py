@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import logging
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Never
 
 import pytest
 import trio
 import trio.testing
 
-from trouper import Actor, MemoryStore, Request, Tell, handles, open_system
+from trouper import (
+    Actor,
+    Context,
+    Decision,
+    MemoryStore,
+    Request,
+    Tell,
+    handles,
+    open_system,
+)
 from trouper.errors import (
     ActorCrashed,
     ActorStopped,
@@ -22,6 +31,7 @@ from trouper.errors import (
     StoreLost,
     ValueRefused,
 )
+from trouper.supervision import one_for_all
 
 
 class Heard(Request[list[Any]]):
@@ -421,3 +431,129 @@ async def test_a_request_that_was_given_up_before_its_turn_is_not_decided(
         asker.scope.cancel()
         await settled()
         assert await ref.ask(till.Read()) in (0, 1)
+
+
+# --- odds and ends --------------------------------------------------------------------------------
+
+
+async def test_reads_during_a_flush_that_hangs_are_bounded(
+    till: SimpleNamespace, disk: Any
+) -> None:
+    async with open_system("shop", store=disk, mailbox=10) as system:
+        async with trio.open_nursery() as nursery:
+            ref = await system.actor(till.Counting, "a")
+            disk.holds = True
+            ref.tell(till.Add(1))
+            await settled()
+            asked = 0
+            while ref.statistics().depth == 0:  # each is given up, and leaves its answer behind
+                asked += 1
+                asker = Asker(nursery, ref, till.Read())
+                await settled()
+                asker.scope.cancel()
+            assert 2 * 1024 <= asked <= 2 * 1024 + 1
+            disk.release()
+        assert await ref.ask(till.Read()) == 1
+
+
+async def test_a_refusal_that_a_rule_keeps_is_raised_afresh_for_each(
+    till: SimpleNamespace,
+) -> None:
+    kept = Reject("always")
+
+    class Stubborn(till.Counting, name="stubborn"):  # type: ignore[call-arg, misc, name-defined]
+        def deny(self, state: till.Till, message: till.Deny) -> Decision[Never, int] | Reject:  # type: ignore[name-defined]
+            return kept
+
+    async with open_system("shop") as system:
+        ref: Any = await system.actor(Stubborn, "a")
+        depths: list[int] = []
+        for _ in range(3):
+            with pytest.raises(Reject) as refused:
+                await ref.ask(till.Deny())
+            depths.append(len(refused.traceback))
+        assert depths == [depths[0]] * 3
+
+
+@pytest.mark.parametrize("tells", [["hello"], [Tell]], ids=["no tell", "no instance"])
+async def test_what_is_no_tell_is_refused_where_it_is_decided(
+    till: SimpleNamespace, tells: Any
+) -> None:
+    async with open_system("shop") as system:
+        ref = await system.actor(till.Counting, "a")
+        with pytest.raises(ActorCrashed, match="takes Tell"):
+            await ref.ask(till.Forward(tells))
+        assert await ref.ask(till.Read()) == 0
+    wrong: Any = "nobody"
+    with pytest.raises(TypeError, match="takes a ref"):
+        Tell(wrong, "hello")
+
+
+async def test_it_restarts_with_its_siblings_if_that_is_the_strategy(
+    till: SimpleNamespace, autojump_clock: object
+) -> None:
+    class Breaks(Actor):
+        @handles(str)
+        def hear(self, message: str) -> None:
+            raise ValueError(message)
+
+    async with open_system("shop", strategy=one_for_all()) as system:
+        ref = await system.actor(till.Counting, "a")
+        assert await ref.ask(till.Add(1)) == 1
+        other = await system.spawn(Breaks, restart="permanent")
+        for life in (2, 3):
+            other.tell("boom")
+            ref.tell(till.Add(1))
+            await trio.sleep(30)
+            assert (other.incarnation, ref.incarnation) == (life, life)
+            assert await ref.ask(till.Read()) == life
+
+
+async def test_a_broken_link_fails_it_and_it_comes_back(
+    till: SimpleNamespace, autojump_clock: object
+) -> None:
+    class Linked(Actor):
+        def __init__(self, to: Any) -> None:
+            self.to = to
+
+        async def started(self, ctx: Context[Any]) -> None:
+            ctx.link(self.to)
+
+        @handles(str)
+        def hear(self, message: str) -> None: ...
+
+    class Sleeper(till.Counting, name="sleeper", passivate_after=5.0):  # type: ignore[call-arg, misc, name-defined]
+        pass
+
+    async with open_system("shop") as system:
+        for sleeps in (False, True):
+            ref: Any = await system.actor(Sleeper, f"key-{sleeps}")
+            assert await ref.ask(till.Add(1)) == 1
+            other = await system.spawn(Linked, ref)
+            if sleeps:
+                await trio.sleep(60)
+            other.kill()
+            await other.stopped()
+            assert await ref.ask(till.Read()) == 1
+            assert ref.incarnation == (1 if sleeps else 2)
+
+
+async def test_who_asks_for_one_that_drains_gets_the_next(till: SimpleNamespace, disk: Any) -> None:
+    found: list[Any] = []
+    async with open_system("shop", store=disk) as system, trio.open_nursery() as nursery:
+        ref = await system.actor(till.Counting, "a")
+        disk.holds = True
+        ref.tell(till.Add(1))
+        await settled()
+        ref.drain()
+
+        async def find() -> None:
+            found.append(await system.actor(till.Counting, "a"))
+
+        nursery.start_soon(find)
+        await settled()
+        assert found == []
+        disk.release()
+        await settled()
+        assert found[0] is not ref
+        assert await found[0].ask(till.Read()) == 1

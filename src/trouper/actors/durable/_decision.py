@@ -38,6 +38,8 @@ class Tell(Generic[N]):
     __slots__ = ("message", "to")
 
     def __init__(self, to: Ref[N], message: N) -> None:
+        if not callable(getattr(to, "tell", None)):
+            raise TypeError(f"Tell takes a ref and a message for it, not {to!r}")
         self.to = to
         self.message = message
 
@@ -79,6 +81,9 @@ class Decision(Generic[E_co, R_co]):
         self.records: tuple[E_co, ...] = tuple(records)
         self.reply: R_co = reply
         self.tells: tuple[Tell[Any], ...] = tuple(tells)
+        for tell in self.tells:
+            if tell.__class__ is not Tell:
+                raise TypeError(f"tells= takes Tell(ref, message), not {tell!r}")
 
     def __repr__(self) -> str:
         return f"Decision({list(self.records)!r}, reply={self.reply!r}, tells={self.tells!r})"

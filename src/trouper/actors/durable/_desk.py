@@ -235,6 +235,8 @@ class Desk(Stepper):
     def _release(self, answer: Answer, message: Any) -> None:
         asker, error = answer.asker, answer.error
         if asker is not None:
+            if error is not None and error.__traceback__ is not None:
+                error = error.again().with_traceback(None)  # a rule may keep one for all
             if not (asker.settle(answer.value) if error is None else asker.fail(error)):
                 self.dispatcher.late += 1
         elif error is not None:
@@ -249,7 +251,7 @@ class Desk(Stepper):
     def _tell(self, tell: Tell[Any]) -> None:
         try:
             tell.to.tell(tell.message)
-        except (MailboxFull, NotHandled) as refused:
+        except (MailboxFull, NotHandled) as refused:  # it cannot be sent again: say so
             ref = self.ref
             letter = DeadLetter(tell.message, tell.to.path, ref.path, f"not told: {refused}")
             ref.system.dead_letters.add(letter)

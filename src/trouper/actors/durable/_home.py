@@ -67,7 +67,7 @@ class Home:
         require_key(key, "a durable actor")
         while True:
             ref = self._known.get(key)
-            if ref is not None and ref.state == STOPPING:
+            if ref is not None and ref.is_ending:
                 await ref.wait_stopped()
                 continue
             if ref is None or ref.state == STOPPED:
@@ -132,11 +132,11 @@ class Home:
             with scope:
                 build(ref, ref.make(*ref.args))
                 await ref.target.started(None)
-            if scope.cancel_called:
-                raise ActorStopped(f"{ref.path} was stopped while it recovered", target=ref.path)
             doomed, ref.doomed = ref.doomed, None
             if isinstance(doomed, BaseException):
-                raise doomed
+                raise doomed  # by a link that broke meanwhile
+            if scope.cancel_called:
+                raise ActorStopped(f"{ref.path} was stopped while it recovered", target=ref.path)
         except BaseException as exc:
             waking.error = unwrap(exc) or exc
             self._not_recovered(ref, waking.error)

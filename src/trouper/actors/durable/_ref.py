@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from ...mailbox import RUNNING, STOPPING, Ask
+from ...mailbox import DRAINING, RUNNING, STOPPING, Ask
 from ...supervision import Exit
 from .._lifecycle import EXITS, finish
 from .._local import LocalRef
@@ -65,6 +65,12 @@ class DurableRef(LocalRef):
     def is_asleep(self) -> bool:
         """Whether it is out of memory, and would be woken."""
         return self.state == RUNNING and self.target is None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it takes no more, and another one has its key once it has ended."""
+        is_told = self.waking is not None and self.waking.drains
+        return is_told or self.state in (DRAINING, STOPPING)
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -130,6 +136,10 @@ class DurableRef(LocalRef):
     def kill(self) -> None:
         if not self._end_asleep("kill"):
             super().kill()
+
+    def fail(self, error: BaseException) -> None:
+        if not self.is_asleep:  # else it is what a restart would make of it
+            super().fail(error)
 
     def _end_asleep(self, kind: Any) -> bool:
         if self.is_asleep:

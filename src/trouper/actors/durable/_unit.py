@@ -263,6 +263,8 @@ class Units:
         last = self.open or self.flight
         if last is None or (answer.asker is None and not answer.tells):
             return answer
+        if last is self.flight and len(last.answers) >= UNIT_RECORDS:
+            last = self.open = Unit(self.key, self.state)  # a disk that hangs gathers no more
         last.answers.append(answer)
         return None
 
