@@ -298,3 +298,39 @@ async def test_names_that_are_made_up_are_free() -> None:
         names = [supervisor.start(trio.sleep_forever) for _ in range(3)]
         assert first == "wait#1"
         assert names == ["sleep_forever#3", "sleep_forever#4", "sleep_forever#5"]
+
+
+async def test_a_supervisor_is_entered_once() -> None:
+    async with Supervisor("x") as supervisor:
+        with pytest.raises(RuntimeError, match="'x' was entered before"):
+            await supervisor.__aenter__()
+    with pytest.raises(RuntimeError, match="'x' was entered before"):
+        async with supervisor:
+            pass
+
+
+async def test_a_child_may_stop_itself_and_in_its_end_its_siblings(
+    autojump_clock: MockClock,
+) -> None:
+    log: list[object] = []
+    async with Supervisor() as supervisor:
+
+        async def stops_itself() -> None:
+            await supervisor.stop("me")
+
+        async def stops_another() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    log.append(await supervisor.stop("other"))
+                    with pytest.raises(ShuttingDown):
+                        supervisor.start(trio.sleep_forever)
+
+        supervisor.start(trio.sleep_forever, name="other")
+        supervisor.start(stops_another)
+        supervisor.start(stops_itself, name="me")
+        await trio.sleep(1)
+        assert [child.name for child in supervisor.tree().children] == ["other", "stops_another#1"]
+    assert log == [Exit("stopped")]
+    assert trio.current_time() == 1

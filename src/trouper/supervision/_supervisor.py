@@ -81,6 +81,8 @@ class Supervisor:
     # that nobody stops. It comes where we wait, in the body and in the code of a child.
     @enable_ki_protection
     async def __aenter__(self) -> Supervisor:
+        if self._nursery is not None:
+            raise RuntimeError(f"supervisor {self.name!r} was entered before; make another one")
         await self._run.__aenter__()
         return self
 
