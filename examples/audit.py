@@ -164,7 +164,9 @@ def read_options(argv: list[str]) -> Options:
 async def run(options: Options) -> int:
     """Start or resume the audit, then write its report once."""
     store = LmdbStore(options.store)
-    async with open_system("audit", store=store, cells=CellPool(options.cells)) as system:
+    # An audit can be asked what it did: each settled effect stays until the audit is forgotten.
+    pool = CellPool(options.cells)
+    async with open_system("audit", store=store, cells=pool, keep_groups=True) as system:
         prepare(options)
         if system.status(options.key) not in ("unknown", "completed"):
             say(f"resuming {options.key!r} from {options.store}")

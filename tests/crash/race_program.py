@@ -43,7 +43,7 @@ async def contest(act: Activation, winner: str) -> list[object]:
 
 async def main(store: str, winner: str) -> None:
     """Resume or start the contest."""
-    async with open_system("contest", store=store) as system:
+    async with open_system("contest", store=store, keep_groups=True) as system:
         print(await system.run(contest, winner, key="contest"), flush=True)
 
 

@@ -93,12 +93,14 @@ class DurableSide:
         *,
         shutdown: float,
         history_limit: int,
+        keep_groups: bool,
     ) -> None:
         self.store = store
         self.registry = ActivityRegistry(listed)
         self._kinds: Mapping[str, RunnerKind] = {kind.kind: kind for kind in kinds}
         self._shutdown = shutdown
         self._history_limit = history_limit
+        self._keep_groups = keep_groups
         self._threads = trio.CapacityLimiter(THREADS)
         self._clock: WallClock
         self._own: trio.CancelScope | None = None
@@ -132,7 +134,9 @@ class DurableSide:
         own = ready.nursery
         host = EffectHost(self.store, system.dispatcher, own, self._clock, system.fail)
         self._host = host
-        self._activations = Activations(host, self.registry, history_limit=self._history_limit)
+        self._activations = Activations(
+            host, self.registry, history_limit=self._history_limit, keep_groups=self._keep_groups
+        )
         self._operations = Operations(host)
         host.register(self.resolve)
         self.registry.require_unambiguous()

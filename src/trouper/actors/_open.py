@@ -33,6 +33,7 @@ def open_system(
     overflow: Overflow = "reject",
     seed: int | None = None,
     history_limit: int = HISTORY_LIMIT,
+    keep_groups: bool = False,
     instruments: Iterable[Instrument] = (),
 ) -> AbstractAsyncContextManager[ActorSystem]:
     """Open an actor system for the time of an ``async with`` block.
@@ -60,6 +61,8 @@ def open_system(
         overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
         history_limit: Steps that one activation may take.
+        keep_groups: Keep every row of a settled group until its activation is forgotten, for audits
+            and `inspect`. By default a group of an activation goes as soon as nothing reads it.
         instruments: What follows messages from their sender to their turn, `OpenTelemetry` for one.
             Without any, nothing is looked at and nothing is paid.
 
@@ -73,7 +76,8 @@ def open_system(
             _store(store),
             [] if cells is None else [cells],
             [*effects, *activities],
-            history_limit,
+            history_limit=history_limit,
+            keep_groups=keep_groups,
             name=name,
             strategy=strategy,
             shutdown=shutdown,
@@ -98,8 +102,9 @@ async def _open(
     store: Store,
     kinds: list[RunnerKind],
     listed: list[Activity[..., Any]],
-    history_limit: int,
     *,
+    history_limit: int,
+    keep_groups: bool,
     shutdown: float,
     **options: Any,
 ) -> AsyncGenerator[ActorSystem]:
@@ -109,6 +114,13 @@ async def _open(
             await stack.enter_async_context(store)
         for kind in kinds:
             await stack.enter_async_context(kind)
-        durable = DurableSide(store, kinds, listed, shutdown=shutdown, history_limit=history_limit)
+        durable = DurableSide(
+            store,
+            kinds,
+            listed,
+            shutdown=shutdown,
+            history_limit=history_limit,
+            keep_groups=keep_groups,
+        )
         async with run_system(durable=durable, shutdown=shutdown, **options) as system:
             yield system

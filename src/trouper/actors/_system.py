@@ -149,6 +149,24 @@ class ActorSystem(Spawner):
         """Return an activation's state in one word; ``unknown`` when the journal has none."""
         return self._require_durable().activations.status(key)
 
+    async def forget(self, key: str) -> None:
+        """Take the ended activation, the operation, or both, of this key out of the journal.
+
+        With an activation goes all that belongs to it: its history, its groups and their
+        tombstones, the children below it. The mark is atomic, the rest is swept beside other work;
+        returns when no row is left, or when the system closes: the next one goes on. Then the key
+        is new, and starting it is refused before. Nothing is ever forgotten by time. A key that
+        the journal does not hold is fine.
+
+        Raises:
+            ScopeBusy: The activation or something below it has not ended, or its caller has not;
+                or an attempt of the operation is live. Nothing was changed.
+        """
+        durable = self._require_durable()
+        durable.operations.require_idle(key)
+        await durable.activations.forget(key)
+        await durable.operations.forget(key)
+
     async def operation(self, key: str, request: object) -> Operation:
         """Return the operation under an idempotency key, recording ``request`` on first use.
 

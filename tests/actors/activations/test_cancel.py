@@ -90,6 +90,7 @@ class Scene:
             "effects": [note, held],
             "activities": [child, deadline, patient, parent, parents, compensates, tidy, untidy],
             "shutdown": 0,
+            "keep_groups": True,  # what became of losers is read from the journal
         }
 
 

@@ -135,7 +135,7 @@ async def test_the_tree_shows_each_activation_below_the_one_that_waits_for_it() 
 
 async def test_what_the_journal_holds_can_be_read_as_views() -> None:
     store = MemoryStore()
-    async with open_system("t", store=store) as system:
+    async with open_system("t", store=store, keep_groups=True) as system:
         await system.run(sums, key="k")
         operation = await system.operation("op", 1)
         assert await operation.run(lambda key: key) == "op"

@@ -146,14 +146,11 @@ class OneBadRow:
     async def __aexit__(self, *exc: Any) -> None:
         await self._store.__aexit__(*exc)
 
-    def scan(self, table: str, prefix: bytes, kind: Any, *, damaged: Any = None) -> Any:
-        rows = []
-        for place, row in self._store.scan(table, prefix, kind, damaged=damaged):
-            if kind is ActivationRow and row.key == self._key:
-                damaged(CorruptRecord(f"{self._key} cannot be read", table=table, key=self._key))
-            else:
-                rows.append((place, row))
-        return rows
+    def get(self, table: str, key: bytes, kind: Any) -> Any:
+        row = self._store.get(table, key, kind)
+        if kind is ActivationRow and row is not None and row.key == self._key:
+            raise CorruptRecord(f"{self._key} cannot be read", table=table, key=self._key)
+        return row
 
 
 async def test_a_row_that_cannot_be_read_is_reported_and_the_others_resume(

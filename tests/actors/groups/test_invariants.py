@@ -27,7 +27,9 @@ async def three(act: Activation) -> list[int]:
 @pytest.fixture
 async def journal(tmp_path: Path) -> Path:
     path = tmp_path / "state"
-    async with open_system("s", store=path, effects=[one], activities=[three]) as system:
+    async with open_system(
+        "s", store=path, effects=[one], activities=[three], keep_groups=True
+    ) as system:
         assert await system.run(three, key="k") == [0, 1, 2]
     return path
 

@@ -234,23 +234,32 @@ class ActivationActor(SingleWriter[Command]):
             case Waiting():
                 pass
         for step in driver.decided:
-            self._decide_close(step, turn)
+            self._decide_close(driver, step, turn)
         driver.decided.clear()
+        if turn.row.outcome and not self._service.keep_groups:
+            turn.unpassed = driver.history.unpassed()
         self._passed_by(driver, turn)
 
-    def _decide_close(self, step: Offer, turn: Turn) -> None:
+    def _decide_close(self, driver: Driver, step: Offer, turn: Turn) -> None:
         # The caller's interest ends with the answer; losers follow the declared word, or end by
         # the cancel that was seen here.
         assert step.group is not None
         if self._watching == step.key:
             self._service.unwatch(step.key, self._news)
             self._watching = ""
+        history = driver.history
+        if history.is_passed(step.number):
+            return  # the close rode in the unit that said so, and the group may be gone
+        cancelled = step.number == turn.row.cancel_step
+        row = history.passed(step.number, cancelled=cancelled)
+        if row is not None:
+            turn.steps[step.number] = row
         host = self._service.host
         actor = host.group(step.key)
-        cancelled = step.number == turn.row.cancel_step
         asked = Disposition.CANCEL if cancelled else Disposition(actor.row.effective)
-        if not actor.row.closed or asked != actor.row.effective:
-            turn.close.append((step.key, actor.row.closes, asked))
+        past = row is not None and not self._service.keep_groups
+        if not actor.row.closed or asked != actor.row.effective or row is not None:
+            turn.close.append((step.key, actor.row.closes, asked, past))
         else:
             host.forget_settled(actor)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import ReplayMismatch
-from ...store import Shape, fingerprint
+from ...store import Shape, decode, encode, fingerprint
 from ..groups import (
     ChildRow,
     Combinator,
@@ -17,12 +17,16 @@ from ..groups import (
     Rank,
     Verdict,
     decode_outcome,
+    may_decide,
     rebuilt,
     require_same,
     verdict,
 )
 from ._call import Step
 from ._rows import StepRow
+
+ANSWER_BYTES = 64 << 10
+"""Largest answer that a step carries, and with which its group may go before its scope does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class History:
 
     def __init__(self, rows: Iterable[StepRow], group: Callable[[str], GroupActor]) -> None:
         self.steps = {row.number: row for row in rows}
+        self._passed = {
+            n for n, row in self.steps.items() if row.combinator != "one" and row.outcome
+        }
         self._group = group
         self._ranks: dict[int, list[Rank]] = {}
 
@@ -119,19 +126,55 @@ class History:
             outcome = rebuilt(decode_outcome(row.outcome), offered.results[0], row.key)
             found = verdict(offered.combinator, 1, [(0, outcome)])
             return None if found is None else (found, row.settled_at)
+        children = len(offered.group.children)
+        if offered.number in self._passed:
+            row = self.steps[offered.number]
+            consumed = [self._rank(offered, *rank) for rank in decode(row.outcome)]
+            found = verdict(offered.combinator, children, consumed)
+            return None if found is None else (found, row.settled_at)
         settled = self._group(offered.key).settled
-        ranks = self._decoded(offered, settled)
-        found = verdict(offered.combinator, len(offered.group.children), ranks)
+        # Ranks are only ever appended above those that exist: what is decoded stays decoded, and
+        # what did not decide needs no second look.
+        ranks = self._ranks.setdefault(offered.number, [])
+        known = len(ranks)
+        ranks += [self._rank(offered, row.position, row.outcome) for row in settled[known:]]
+        if not may_decide(offered.combinator, children, ranks, known):
+            return None
+        found = verdict(offered.combinator, children, ranks)
         if found is None:
             return None
         del self._ranks[offered.number]
-        return found, settled[found.consumed - 1].settled_at
+        consumed_rows = settled[: found.consumed]
+        self._record(offered.number, consumed_rows)
+        return found, consumed_rows[-1].settled_at
 
-    def _decoded(self, offered: Offer, settled: Sequence[ChildRow]) -> list[Rank]:
-        # Ranks are only ever appended above those that exist, so what is decoded stays decoded.
-        ranks = self._ranks.setdefault(offered.number, [])
-        for child in settled[len(ranks) :]:
-            shape = offered.results[child.position]
-            outcome = rebuilt(decode_outcome(child.outcome), shape, child.replay_key)
-            ranks.append((child.position, outcome))
-        return ranks
+    def _rank(self, offered: Offer, position: int, outcome: bytes) -> Rank:
+        where = f"{offered.key}/{position}"
+        return position, rebuilt(decode_outcome(outcome), offered.results[position], where)
+
+    def _record(self, number: int, consumed: Sequence[ChildRow]) -> None:
+        answer = encode([[child.position, child.outcome] for child in consumed])
+        if len(answer) <= ANSWER_BYTES:
+            self.steps[number] = replace(
+                self.steps[number], outcome=answer, settled_at=consumed[-1].settled_at
+            )
+
+    def is_passed(self, number: int) -> bool:
+        """Tell whether the journal holds that the run went past a group step."""
+        return number in self._passed
+
+    def passed(self, number: int, *, cancelled: bool) -> StepRow | None:
+        """Return the row that says that the run went past a group step, or None.
+
+        It carries the ranks that its answer took, so that nothing reads the group again; a step
+        that saw a cancel took none. An answer over the limit stays in the group.
+        """
+        if cancelled:
+            self.steps[number] = replace(self.steps[number], outcome=encode([]))
+        row = self.steps[number]
+        return row if row.outcome else None
+
+    def unpassed(self) -> list[str]:
+        """Return the keys of groups whose answers no step carries."""
+        rows = self.steps.values()
+        return [row.key for row in rows if row.is_group and not row.outcome]

@@ -43,7 +43,8 @@ class ActivationRow:
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """One step. A single call carries its envelope and, once it ended, its outcome; a group step
-    carries the group's key, and its answer is derived from the group's ranks."""
+    carries the group's key. Its answer is derived from the group's ranks, until ``outcome`` holds
+    those that the answer took: then the run has gone past the group."""
 
     scope: str
     number: int
@@ -55,6 +56,11 @@ class StepRow:
     attempt: int
     outcome: bytes
     settled_at: float
+
+    @property
+    def is_group(self) -> bool:
+        """Tell whether this step opened a group."""
+        return not self.envelope
 
 
 def activation_key(key: str) -> bytes:

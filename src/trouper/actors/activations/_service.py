@@ -13,7 +13,10 @@ from ..._ids import ActivationKey
 from ...errors import (
     ActivationMismatch,
     DrainDeferred,
+    GroupRetired,
+    GroupShapeError,
     InvariantError,
+    ScopeBusy,
     ShuttingDown,
     TrouperError,
     UnknownActivity,
@@ -23,19 +26,26 @@ from ...supervision import TreeNode
 from .._key import require_key
 from ..groups import (
     ActivityRegistry,
+    Disposition,
     EffectContext,
     EffectEnvelope,
     EffectHost,
     GroupRow,
     Outcome,
     Stuck,
+    all_unfinished,
+    being_swept,
+    close_group,
     decode_outcome,
+    group_key,
     report_damage,
+    unfinished,
 )
 from ._actor import ActivationActor
 from ._durable import Durable
 from ._handle import ActivationHandle
 from ._rows import TABLE, ActivationRow, activation_key
+from ._scope import forget, read_all, still_going
 from ._turn import Begin, Cancel
 
 HISTORY_LIMIT = 10_000
@@ -53,10 +63,12 @@ class Activations:
         registry: ActivityRegistry,
         *,
         history_limit: int = HISTORY_LIMIT,
+        keep_groups: bool = False,
     ) -> None:
         self.host = host
         self.registry = registry
         self.history_limit = history_limit
+        self.keep_groups = keep_groups  # settled groups stay until their scope goes
         self.closing = False
         self.finished = 0  # writer: `left`
         self._live: dict[str, ActivationActor] = {}  # writer: `_bring_up`, `left`
@@ -114,15 +126,27 @@ class Activations:
             actor = self._bring_up(row, fresh=False)
         actor.post(Cancel())
 
+    async def forget(self, key: str) -> None:
+        """Take an ended activation, and all that belongs to it, out of the journal.
+
+        Raises:
+            ScopeBusy: it, or something below it, has not ended; or its caller has not.
+        """
+        self._require_open(key)
+        for scope in await self.host.store.commit(lambda tx: forget(tx, key)):
+            await self.host.sweep(scope)
+
     def recover(self) -> None:
         """Resume every unfinished root, then let the drain finish what nobody comes back for.
 
         Roots first: a resumed opener reopens its groups, so the drain acts only on groups that were
         closed durably (ruling 4). A row that cannot be read is reported and left alone: others are
-        no worse for it.
+        no worse for it. It reads what is unfinished: a row or two for each run, child and group,
+        and none for what has ended.
         """
-        scanned = self.host.store.scan(TABLE, b"A", ActivationRow, damaged=report_damage)
-        rows = [row for _, row in scanned]
+        store = self.host.store
+        runs = all_unfinished(store, "run")
+        rows = read_all(store, [run.key for run in runs], report_damage)
         for row in sorted(rows, key=lambda row: (row.created_at, row.key)):
             if row.ended or row.key in self._live:
                 continue
@@ -130,9 +154,12 @@ class Activations:
                 self._bring_up(row, fresh=False)
             elif self._abandoned(row):
                 self.cancel(row.key)
-        qualifying = self.host.drain().keys()
-        for key in qualifying:
+        for key in self.host.drain().keys():  # noqa: SIM118 - no mapping
             self._drain(key)
+        for member in all_unfinished(store, "group"):
+            owner = store.get(TABLE, activation_key(member.scope.rpartition("#")[0]), ActivationRow)
+            if owner is not None and owner.ended and owner.scope == member.scope:
+                self._end_orphan(member.key)
 
     def _abandoned(self, row: ActivationRow) -> bool:
         """Tell whether nobody comes back for an unfinished child.
@@ -207,6 +234,8 @@ class Activations:
             raise ShuttingDown(f"the system is closing; activation {key!r} was not started")
         if row is not None:
             return self._bring_up(row, fresh=False)
+        if being_swept(self.host.store, f"{key}#0"):
+            raise still_going(key)
         row = ActivationRow(
             key=key,
             run=0,
@@ -232,6 +261,9 @@ class Activations:
             del self._live[actor.key]
         if actor.outcome is not None:
             self.finished += 1
+            for member in unfinished(self.host.store, actor.row.scope):
+                if member.kind == "group":
+                    self._end_orphan(member.key)
 
     def parked(self, actor: ActivationActor, error: Exception) -> None:
         """Keep the reason why an activation cannot go on here; its journal is untouched."""
@@ -250,14 +282,29 @@ class Activations:
         if group.counter < group.children and not (actor is not None and actor.running):
             self._drain(group.key)
 
+    def _end_orphan(self, key: str) -> None:
+        """Close a group that its scope left open: with the scope ended, nobody comes back."""
+        row = self.host.store.get("group", group_key(key), GroupRow)
+        if row is not None and not row.closed:
+            self.host.start(self._close_orphan, row, name=f"close of {key}")
+
+    async def _close_orphan(self, row: GroupRow) -> None:
+        asked = Disposition(row.effective)
+        closed = await self.host.store.commit(
+            lambda tx: close_group(tx, row.key, row.closes, asked, past=True)
+        )
+        if closed is not None:
+            self.host.closed(closed)
+            self.finish_losers(closed)
+
     def _drain(self, key: str) -> None:
         self.host.start(self._drain_one, key, name=f"drain of {key}")
 
     async def _drain_one(self, key: str) -> None:
         try:
             report = await self.host.drain().run(key)
-        except DrainDeferred:
-            return  # its children run here after all, and settle by themselves
+        except (DrainDeferred, GroupRetired, GroupShapeError):
+            return  # its children run here after all, or it is settled, retired or gone already
         if not report.is_complete:
             log.info("drain of %s left %d children", key, len(report.children))
 
@@ -305,9 +352,12 @@ class ActivationRunner:
     async def run(self, ctx: EffectContext) -> Outcome:
         """Wait for the child's terminal; a journaled cancel goes to it, and its end decides."""
         envelope = self._envelope
-        found = self._service.join_or_create(
-            envelope.replay_key, envelope.name, envelope.arguments, parent=envelope.scope
-        )
+        try:
+            found = self._service.join_or_create(
+                envelope.replay_key, envelope.name, envelope.arguments, parent=envelope.scope
+            )
+        except ScopeBusy as busy:
+            raise Stuck(busy) from busy
         if not isinstance(found, ActivationActor):
             return found
         try:

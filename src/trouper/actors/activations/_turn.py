@@ -11,6 +11,7 @@ from ...store import Tx
 from ..groups import Disposition, EffectHost, GroupRow, Opened, Runner, close_group
 from ._history import Offer
 from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key
+from ._scope import begin, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Turn:
         self.steps: dict[int, StepRow] = {}
         self.start: tuple[StepRow, Runner] | None = None
         self.open: tuple[Offer, Mapping[int, Runner]] | None = None
-        self.close: list[tuple[str, int, Disposition]] = []
+        self.close: list[tuple[str, int, Disposition, bool]] = []
+        self.unpassed: list[str] = []  # groups whose answer nobody reads again, at the end
         self.stop_step = -1  # a running single step that a cancel passed by
         self.cancel_child = ""  # a child activation that a cancel passed by
         self.stuck: Exception | None = None
@@ -62,7 +64,7 @@ class Turn:
     def unit(
         self, host: EffectHost, expected: int, recorded: Collection[int]
     ) -> Callable[[Tx], tuple[Opened | None, list[GroupRow]]]:
-        """Return the unit: fence, ended and opened steps, groups closed and opened, the row."""
+        """Return the unit: fence, steps, groups closed and opened, the row and its scope."""
         opening = None
         if self.open is not None:
             step, runners = self.open
@@ -74,14 +76,18 @@ class Turn:
 
         def unit(tx: Tx) -> tuple[Opened | None, list[GroupRow]]:
             _require_head(tx, after.key, expected)
+            if expected == 0:
+                begin(tx, after)
             for row in self.steps.values():
                 tx.put(TABLE, step_key(row.scope, row.number), row)
             closed = [
                 group
-                for key, seen, asked in self.close
-                if (group := close_group(tx, key, seen, asked)) is not None
+                for key, seen, asked, past in self.close
+                if (group := close_group(tx, key, seen, asked, past=past)) is not None
             ]
             opened = None if opening is None else opening(tx)
+            if after.ended:
+                closed += end(tx, after, self.unpassed)
             tx.put(TABLE, activation_key(after.key), after)
             return opened, closed
 

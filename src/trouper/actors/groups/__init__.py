@@ -16,6 +16,7 @@ from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank
 from ._combinators import Verdict as Verdict
 from ._combinators import Won as Won
+from ._combinators import may_decide as may_decide
 from ._combinators import verdict as verdict
 from ._contract import EffectHostBase as EffectHostBase
 from ._drain import ChildReport as ChildReport
@@ -33,9 +34,11 @@ from ._group import EffectGroup as EffectGroup
 from ._handle import GroupHandle as GroupHandle
 from ._handle import Settlement as Settlement
 from ._host import EffectHost as EffectHost
+from ._invariants import doomed_prefixes as doomed_prefixes
 from ._invariants import group_invariants as group_invariants
 from ._ledger import Opened as Opened
 from ._ledger import close_group as close_group
+from ._ledger import pass_group as pass_group
 from ._open import open_host as open_host
 from ._outcome import Cancelled as Cancelled
 from ._outcome import Completed as Completed
@@ -56,13 +59,30 @@ from ._runner import RunnerResolver as RunnerResolver
 from ._runner import Stuck as Stuck
 from ._runner import attempt as attempt
 from ._runner import no_executor as no_executor
+from ._scopes import FINISHED as FINISHED
+from ._scopes import MemberRow as MemberRow
+from ._scopes import all_unfinished as all_unfinished
+from ._scopes import begin_run as begin_run
+from ._scopes import end_run as end_run
+from ._scopes import is_live as is_live
+from ._scopes import require_finished as require_finished
+from ._scopes import take_off as take_off
+from ._scopes import unfinished as unfinished
+from ._sweep import SCOPES as SCOPES
+from ._sweep import Doomed as Doomed
+from ._sweep import begin_sweep as begin_sweep
+from ._sweep import being_swept as being_swept
+from ._sweep import everything_in as everything_in
+from ._sweep import extent as extent
 from ._timer import TimerRunner as TimerRunner
 from ._timer import WallClock as WallClock
 from ._timer import due_of as due_of
 from ._waiting import INSIDE as INSIDE
 
 __all__ = (
+    "FINISHED",
     "INSIDE",
+    "SCOPES",
     "Activity",
     "ActivityRegistry",
     "Cancelled",
@@ -72,6 +92,7 @@ __all__ = (
     "Combinator",
     "Completed",
     "Disposition",
+    "Doomed",
     "DrainReport",
     "Effect",
     "EffectContext",
@@ -87,6 +108,7 @@ __all__ = (
     "GroupHandle",
     "GroupMembership",
     "GroupRow",
+    "MemberRow",
     "Opened",
     "Outcome",
     "Rank",
@@ -99,22 +121,36 @@ __all__ = (
     "WakePolicy",
     "WallClock",
     "Won",
+    "all_unfinished",
     "attempt",
+    "begin_run",
+    "begin_sweep",
+    "being_swept",
     "close_group",
     "decode_outcome",
+    "doomed_prefixes",
     "due_of",
     "effect",
     "encode_arguments",
     "encode_outcome",
+    "end_run",
+    "everything_in",
+    "extent",
     "group_invariants",
     "group_key",
+    "is_live",
+    "may_decide",
     "no_executor",
     "open_host",
+    "pass_group",
     "rebuilt",
     "report_damage",
     "require_activity",
+    "require_finished",
     "require_same",
     "result_shape",
     "source_of",
+    "take_off",
+    "unfinished",
     "verdict",
 )

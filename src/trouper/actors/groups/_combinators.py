@@ -72,6 +72,24 @@ def error_of(outcome: Outcome) -> Exception | None:
             return ActivationCancelled("this child was cancelled")
 
 
+def may_decide(kind: Combinator, children: int, ranks: Sequence[Rank], known: int) -> bool:
+    """Tell whether ranks may give an answer, where the first ``known`` of them gave none.
+
+    A caller that asks this first looks at each rank once, however many wake it.
+    """
+    new = (outcome for _, outcome in ranks[known:])
+    match kind:
+        case Combinator.ALL_SETTLED:
+            decisive = False
+        case Combinator.ANY_OF:
+            decisive = any(isinstance(outcome, Completed) for outcome in new)
+        case Combinator.ALL_OF:
+            decisive = any(not isinstance(outcome, Completed) for outcome in new)
+        case _:
+            decisive = bool(ranks)
+    return decisive or len(ranks) >= children
+
+
 def verdict(kind: Combinator, children: int, ranks: Sequence[Rank]) -> Verdict | None:
     """Return the answer, or None while more ranks are needed."""
     match kind:

@@ -28,7 +28,7 @@ from ._rows import (
     report_damage,
 )
 from ._rules import is_free
-from ._scopes import UNFINISHED, MemberRow
+from ._scopes import all_unfinished
 
 if TYPE_CHECKING:
     from ._host import EffectHost
@@ -86,9 +86,7 @@ class GroupDrain:
         """
         found: list[str] = []
         store = self._host.store
-        for _, member in store.scan(GROUP_TABLE, UNFINISHED, MemberRow, damaged=report_damage):
-            if member.kind != "group":
-                continue
+        for member in all_unfinished(store, "group"):
             try:
                 row = store.get(GROUP_TABLE, group_key(member.key), GroupRow)
             except CorruptRecord as damage:

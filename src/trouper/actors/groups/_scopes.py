@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 from ...errors import ScopeBusy
-from ...store import Tx, record, row_key
-from ._rows import GROUP_TABLE
+from ...store import Store, Tx, record, row_key
+from ._rows import GROUP_TABLE, report_damage
 
 T = TypeVar("T")
 UNFINISHED, FINISHED, CLOSING = b"U", b"M", b"K"
@@ -89,6 +89,11 @@ def enter(tx: Tx, member: MemberRow) -> None:
     tx.put(GROUP_TABLE, member_key(UNFINISHED, member), member)
 
 
+def take_off(tx: Tx, tag: bytes, member: MemberRow) -> None:
+    """Take a member off a list."""
+    tx.delete(GROUP_TABLE, member_key(tag, member))
+
+
 def leave(tx: Tx, member: MemberRow) -> None:
     """List a member as finished; with it may finish the child activation whose scope it was in."""
     while True:
@@ -123,6 +128,15 @@ def is_live(source: Reader, scope: str) -> bool:
     """Tell whether the run that a scope belongs to has not ended."""
     run = member_key(UNFINISHED, MemberRow(scope, "run", ""))
     return source.get(GROUP_TABLE, run, MemberRow) is not None
+
+
+def all_unfinished(store: Store, kind: str) -> list[MemberRow]:
+    """Return every unfinished member of a kind, in all scopes: what recovery has to look at.
+
+    A row that cannot be read is reported and left out.
+    """
+    rows = store.scan(GROUP_TABLE, UNFINISHED, MemberRow, damaged=report_damage)
+    return [row for _, row in rows if row.kind == kind]
 
 
 def unfinished(source: Reader, scope: str, limit: int | None = None) -> Iterator[MemberRow]:

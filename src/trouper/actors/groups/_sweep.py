@@ -22,7 +22,7 @@ from ._rows import (
     group_key,
     settle_prefix,
 )
-from ._scopes import MemberRow, finished_prefix
+from ._scopes import MemberRow, Reader, finished_prefix
 
 SWEEP_ROWS = 256
 """Rows that one unit takes at most: what others wait for, in the worst case, is a unit."""
@@ -54,7 +54,7 @@ def sweep_key(tag: bytes, name: str) -> bytes:
     return row_key(tag, name)
 
 
-def being_swept(tx: Tx, scope: str) -> bool:
+def being_swept(tx: Reader, scope: str) -> bool:
     """Tell whether a scope was retired and is not gone yet."""
     return tx.get(GROUP_TABLE, sweep_key(SCOPES, scope), SweepRow) is not None
 

@@ -13,7 +13,7 @@ import trio
 
 from ..._holds import run_in_thread
 from ..._ids import Incarnation
-from ...errors import FenceMoved, OutcomeUnknown
+from ...errors import FenceMoved, OperationForgotten, OutcomeUnknown
 from ...store import Tx
 from .._writer import Plan, SingleWriter
 from ..groups import (
@@ -60,13 +60,18 @@ class Observe:
     observation: Observation
 
 
-Command: TypeAlias = Claim | Observe
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Take the record out of the journal, unless an attempt is live."""
+
+
+Command: TypeAlias = Claim | Observe | Forget
 
 
 class OperationActor(SingleWriter[Command]):
     """One operation in memory. An attempt belongs to it, never to a caller."""
 
-    __slots__ = ("__weakref__", "_live", "_news", "failure", "host", "key", "row")
+    __slots__ = ("__weakref__", "_live", "_news", "failure", "forgotten", "host", "key", "row")
 
     def __init__(self, host: EffectHost, row: OperationRow) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
@@ -76,6 +81,7 @@ class OperationActor(SingleWriter[Command]):
         self.key = row.key
         self.row = row
         self.failure: FenceMoved | None = None  # why the last claim was refused
+        self.forgotten = False  # the journal holds the record no more: nothing is decided here
 
     @property
     def live(self) -> bool:
@@ -100,6 +106,12 @@ class OperationActor(SingleWriter[Command]):
         """Merge what was observed, and claim if somebody asks and nothing runs."""
         commands = list(inbox)
         inbox.clear()
+        if Forget() in commands and not self._live and not self.forgotten:
+            # What was observed or asked for in this pass goes with the record.
+            return Plan(self._forget, self._landed_forgotten, self._refused)
+        if self.forgotten:
+            self._announce()
+            return None
         observed = [command for command in commands if isinstance(command, Observe)]
         claims = [command for command in commands if isinstance(command, Claim)]
         claim = claims[0] if claims and not self._live else None
@@ -115,7 +127,12 @@ class OperationActor(SingleWriter[Command]):
     def _unit(
         self, tx: Tx, *, observed: list[Observe], wants_claim: bool
     ) -> tuple[OperationRow, bool]:
-        row = tx.get(TABLE, operation_key(self.key), OperationRow) or self.row
+        row = tx.get(TABLE, operation_key(self.key), OperationRow)
+        if row is None:
+            raise OperationForgotten(
+                f"operation {self.key!r} was forgotten by another system on this store",
+                key=self.key,
+            )
         state = row.state()
         for command in observed:
             state = _merge(state, row, command, self.host.owner)
@@ -134,6 +151,21 @@ class OperationActor(SingleWriter[Command]):
         tx.put(TABLE, operation_key(self.key), row)
         return row, claimed
 
+    def _forget(self, tx: Tx) -> None:
+        row = tx.get(TABLE, operation_key(self.key), OperationRow)
+        if row is not None and _is_attempted(row, self.host):
+            raise FenceMoved(
+                f"operation {self.key!r} is attempted by another system on this store; forget it "
+                "when that ended",
+                key=self.key,
+            )
+        tx.delete(TABLE, operation_key(self.key))
+
+    def _landed_forgotten(self, _: None) -> None:
+        self.forgotten = True
+        self.failure = None
+        self._announce()
+
     def _landed(self, claim: Claim | None, result: tuple[OperationRow, bool]) -> None:
         self.row, claimed = result
         self.failure = None
@@ -145,10 +177,13 @@ class OperationActor(SingleWriter[Command]):
         self._announce()
 
     def _refused(self, error: Exception) -> None:
-        if not isinstance(error, FenceMoved):
+        if isinstance(error, OperationForgotten):
+            self.forgotten = True
+        elif isinstance(error, FenceMoved):
+            self.failure = error
+        else:
             self._fail(error)
             return
-        self.failure = error
         self._announce()
 
     def _over(self, token: int, outcome: Outcome | None) -> None:
@@ -168,6 +203,12 @@ class OperationActor(SingleWriter[Command]):
     def _announce(self) -> None:
         self._news.set()
         self._news = trio.Event()
+
+
+def _is_attempted(row: OperationRow, host: EffectHost) -> bool:
+    """Tell whether another host on this store runs an attempt, as far as anybody knows."""
+    running = row.status == OperationStatus.RUNNING
+    return running and row.owner != host.owner and not host.is_dead(row.owner)
 
 
 class Attempt:

@@ -8,11 +8,18 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from ...errors import OperationFailed, OperationMismatch, OutcomeUnknown, ShuttingDown
+from ...errors import (
+    OperationFailed,
+    OperationForgotten,
+    OperationMismatch,
+    OutcomeUnknown,
+    ScopeBusy,
+    ShuttingDown,
+)
 from ...store import Tx, fingerprint
 from .._key import require_key
 from ..groups import Completed, EffectHost, Failed, decode_outcome, result_shape
-from ._actor import Claim, Observe, OperationActor
+from ._actor import Claim, Forget, Observe, OperationActor
 from ._lattice import Observation, OperationState, OperationStatus
 from ._rows import TABLE, OperationRow, operation_key
 
@@ -99,6 +106,7 @@ class Operation:
     async def _run(self, claim: Claim) -> Any:
         await trio.lowlevel.checkpoint()
         actor = self._actor
+        self._require_known()
         if not self.status.terminal and not actor.is_open:
             raise ShuttingDown(
                 f"the system of operation {self.key!r} has closed; open its store again, and the "
@@ -110,6 +118,7 @@ class Operation:
                 actor.post(claim)
             while actor.live and not self.status.terminal:
                 await actor.changed()
+            self._require_known()
         if self.status.terminal:
             return self._answer(claim)
         seen = reversed(self.record.observations)
@@ -117,6 +126,12 @@ class Operation:
         if actor.failure is not None:
             raise actor.failure.again()
         raise self._unknown(f"its last attempt lost the answer ({why})")
+
+    def _require_known(self) -> None:
+        if self._actor.forgotten:
+            raise OperationForgotten(
+                f"operation {self.key!r} was forgotten; open it again to start anew", key=self.key
+            )
 
     def _answer(self, claim: Claim) -> Any:
         outcome = decode_outcome(self._actor.record.result)
@@ -153,8 +168,11 @@ class Operations:
         require_key(key, "an operation")
         asked = fingerprint("request/1", request)
         actor = self._actors.get(key)
-        if actor is None:
+        while actor is None or actor.forgotten:
+            self._actors.pop(key, None)
             row = await self._host.store.commit(lambda tx: _create(tx, key, asked))
+            if self._host.store.get(TABLE, operation_key(key), OperationRow) is None:
+                continue  # forgotten right behind it
             made = OperationActor(self._host, row)
             actor = self._actors.setdefault(key, made)  # somebody may have been faster
         if actor.row.request != asked or actor.row.key != key:
@@ -163,6 +181,41 @@ class Operations:
                 key=key,
             )
         return Operation(actor)
+
+    def require_idle(self, key: str) -> None:
+        """Refuse a key whose operation has a live attempt here.
+
+        Raises:
+            ScopeBusy: it has.
+        """
+        actor = self._actors.get(key)
+        if actor is not None and actor.live and not actor.forgotten:
+            raise _busy(key, "an attempt is live; wait for it")
+
+    async def forget(self, key: str) -> None:
+        """Take an operation out of the journal; whoever holds it is told at his next call.
+
+        Raises:
+            ScopeBusy: an attempt is live, here or in another system on this store.
+        """
+        self.require_idle(key)
+        actor = self._actors.get(key)
+        if actor is None or actor.forgotten:
+            row = self._host.store.get(TABLE, operation_key(key), OperationRow)
+            if row is None:
+                return
+            actor = self._actors[key] = OperationActor(self._host, row)
+        actor.post(Forget())
+        while actor.pending:
+            await actor.changed()
+        if not actor.forgotten:
+            raise _busy(key, actor.failure or "an attempt began; wait for it")
+        if self._actors.get(key) is actor:
+            del self._actors[key]
+
+
+def _busy(key: str, why: object) -> ScopeBusy:
+    return ScopeBusy(f"operation {key!r} cannot be forgotten: {why}", key=key)
 
 
 def _create(tx: Tx, key: str, request: bytes) -> OperationRow:
