@@ -450,6 +450,12 @@ async def test_a_stop_while_it_recovers_wins(
         assert (await ref.stopped()).kind == "stopped"
         assert [letter.reason for letter in system.dead_letters] == ["stopped"]
         again = await system.actor(napping, "a")
+        await trio.sleep(30)
+        again.tell(till.Add(1))
+        again.stop()
+        other = await system.actor(napping, "a")  # who waits for one that is stopped gets the next
+        assert other is not again
+        again = other
         assert await again.ask(till.Read()) == 0
 
 

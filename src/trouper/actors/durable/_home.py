@@ -16,7 +16,14 @@ from weakref import WeakValueDictionary
 import trio
 from trio.lowlevel import checkpoint
 
-from ...errors import ActorCrashed, ActorMismatch, ActorStopped, ShuttingDown, StartFailed
+from ...errors import (
+    ActorCrashed,
+    ActorMismatch,
+    ActorStopped,
+    ShuttingDown,
+    StartFailed,
+    TrouperError,
+)
 from ...mailbox import STARTING, STOPPED, STOPPING, Ask, Job
 from ...store import Store, read_head
 from ...supervision import Exit, unwrap
@@ -90,9 +97,11 @@ class Home:
                 await checkpoint()
                 return ref
             await waking.done.wait()
-            if waking.error is not None:
-                raise _start_failed(ref, waking.error) from waking.error
-            return ref
+            error = waking.error
+            if error is None:
+                return ref
+            if not isinstance(error, ActorStopped):  # else somebody stopped it: the key is free
+                raise _start_failed(ref, error) from error
 
     def desk_of(self, key: str) -> Desk:
         """Return a desk for a new life of the actor of that key."""
@@ -233,7 +242,7 @@ class Home:
             self._scope.cancel()
 
 
-def _start_failed(ref: DurableRef, error: BaseException) -> BaseException:
-    if isinstance(error, ActorMismatch | ActorStopped) or not isinstance(error, Exception):
-        return error
+def _start_failed(ref: DurableRef, error: BaseException) -> TrouperError:
+    if isinstance(error, ActorMismatch):
+        return error.again()
     return StartFailed(f"{ref.path} did not recover: {error}", target=ref.path)
