@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from outcome import Outcome
 
 from trouper.errors import (
     PathRefused,
@@ -18,7 +19,7 @@ from trouper.errors import (
     StoreFull,
     StoreOwned,
 )
-from trouper.store import Backup, LmdbStore, backup, verify
+from trouper.store import Backup, LmdbStore, Tx, Unit, backup, verify
 
 IN_ANOTHER_PROCESS = "print(backup(path, sys.argv[2]).rows)"
 
@@ -196,6 +197,39 @@ async def test_one_process_reads_a_store_once_at_a_time(state: Path, tmp_path: P
             backup(state, tmp_path / "other")
 
     backup(state, tmp_path / "copy", progress=meanwhile)
+
+
+async def test_a_map_that_has_to_grow_waits_for_the_backup_and_nobody_is_hurt(
+    tmp_path: Path, row: Any
+) -> None:
+    """Growing remaps the file, and to remap it under a copy would kill the process."""
+
+    def much(first: int) -> Unit[None]:
+        def unit(tx: Tx) -> None:
+            for index in range(first, first + 60):
+                tx.put("record", b"%04d" % index, row("x" * 50_000, index))
+
+        return unit
+
+    async with LmdbStore(tmp_path / "state", map_size=4 * 1024**2) as store:
+        await store.commit(much(0))
+        grown: list[Outcome[None]] = []
+        done = trio.Event()
+
+        def verdict(result: Outcome[None]) -> None:
+            grown.append(result)
+            done.set()
+
+        def meanwhile(written: int, size: int) -> None:
+            if not grown and written < size:
+                store.submit(much(60), verdict)
+
+        made = await store.backup(tmp_path / "copy", progress=meanwhile)
+        await done.wait()
+        grown[0].unwrap()
+        assert made.rows == 61
+        assert len(store.scan("record", b"", row)) == 120
+    assert verify(tmp_path / "state").ok
 
 
 async def test_cancelled_a_backup_leaves_nothing(state: Path, tmp_path: Path) -> None:
