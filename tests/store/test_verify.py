@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import lmdb
+import lmdb.verify
 import pytest
 
-from trouper.errors import FormatTooNew, PathRefused, StoreOwned, WrongEngine
+from trouper.errors import FormatTooNew, PathRefused, StoreDamaged, StoreOwned, WrongEngine
 from trouper.store import LmdbStore, Report, Tx, verify
 from trouper.store._frame import pack
 from trouper.store._pages import Broken, Pages
@@ -249,6 +252,37 @@ async def test_one_sound_meta_page_of_two_is_enough_to_read_by(state: Path) -> N
     assert dict(verify(state).rows) == {}
     with pytest.raises(Broken, match="neither"):
         Pages(state / "data.mdb", print)
+
+
+async def test_a_page_that_the_disk_cannot_read_costs_only_its_rows(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pread
+    total, reads = dict(verify(state).rows)["record"], 0
+
+    def fail(fd: int, size: int, at: int) -> bytes:
+        nonlocal reads
+        reads += size == 4096
+        if reads == 4:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", fail)
+    report = verify(state)
+    assert [f.what for f in report.findings if "the disk cannot read" in f.what]
+    assert sum(dict(report.rows).values()) > 0
+    assert dict(report.rows)["record"] <= total
+
+
+async def test_a_store_that_the_disk_cannot_read_is_refused_and_not_mapped(
+    state: Path, monkeypatch: pytest.MonkeyPatch, opened: Any
+) -> None:
+    def fail(*args: object, **options: object) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lmdb.verify, "verify", fail)
+    with pytest.raises(StoreDamaged, match="Input/output error"):
+        await opened(state, verify="always")
 
 
 async def test_a_tree_that_runs_in_a_circle_ends(rich: Path) -> None:

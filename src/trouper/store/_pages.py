@@ -15,6 +15,7 @@ be, and goes on with the others.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -178,7 +179,12 @@ class Pages:
     def _read(self, at: int, size: int) -> bytes:
         if at + size > self._size:
             raise Broken(f"the file ends at byte {self._size}, inside a page that is in use")
-        return os.pread(self._fd, size, at)
+        try:
+            return os.pread(self._fd, size, at)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise Broken(f"the disk cannot read {size} bytes at {at}") from error
 
     def _newest(self) -> tuple[int, int, Tree]:
         """Return page size, number of pages and the table of tables of the last commit."""
