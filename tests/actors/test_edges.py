@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -215,6 +216,71 @@ async def test_a_stop_in_a_start_ends_the_start_and_frees_the_name(cast: Any, ho
         assert system.tree().children[-1].name != "x"
     assert hooks == ["on", "on"]
     assert cast.labels() == ["child", "child"]
+
+
+@pytest.mark.parametrize("how", ["stop", "drain", "kill"])
+async def test_a_stop_at_the_end_of_a_start_closes_what_the_start_opened(
+    cast: Any, how: str
+) -> None:
+    whys: list[Exit] = []
+
+    class Opens(actor_with(cast)):  # type: ignore[misc]
+        async def started(self, ctx: Context[Any]) -> None:
+            refs.append(ctx.self_ref)
+            getattr(ctx.self_ref, how)()
+
+        async def stopping(self, ctx: Context[Any], why: Exit) -> None:
+            whys.append(why)
+
+    refs: list[Ref[Any]] = []
+    async with open_system("s") as system:
+        with pytest.raises(ActorStopped, match="while it started"):
+            await system.spawn(Opens)
+        assert whys == [await refs[0].stopped()]
+        assert whys[0].kind == {"stop": "stopped", "drain": "drained", "kill": "killed"}[how]
+
+
+async def test_a_start_that_asks_a_stopped_actor_has_failed_and_was_not_stopped(cast: Any) -> None:
+    async with open_system("s") as system:
+        dead = await system.spawn(cast.Player)
+        dead.stop()
+        await dead.stopped()
+
+        async def asks(ctx: Context[Any]) -> None:
+            await dead.ask(cast.Ask())
+
+        with pytest.raises(StartFailed) as caught:
+            await system.spawn(actor_with(cast, asks))
+        assert isinstance(caught.value.__cause__, ActorStopped)
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+async def test_a_start_that_somebody_ended_breaks_no_link(cast: Any, how: str) -> None:
+    async with open_system("s") as system:
+        other = await system.spawn(cast.Player, restart="permanent")
+        refs: list[Ref[Any]] = []
+
+        async def links(ctx: Context[Any]) -> None:
+            refs.append(ctx.self_ref)
+            ctx.link(other)
+            await trio.sleep_forever()
+
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+
+                async def spawn() -> None:
+                    with contextlib.suppress(ActorStopped):
+                        await system.spawn(actor_with(cast, links))
+
+                nursery.start_soon(spawn)
+                await wait_all_tasks_blocked()
+                if how == "stop":
+                    refs[0].stop()
+                else:
+                    scope.cancel()
+        assert (await refs[0].stopped()).kind == "stopped"
+        assert await other.ask(cast.Ask()) == "player"
+        assert other.incarnation == 1
 
 
 async def test_who_stops_an_actor_whose_start_is_being_undone_waits_for_that_one_end(

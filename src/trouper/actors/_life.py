@@ -36,9 +36,11 @@ class Life:
         "brood",
         "children",
         "crash",
+        "cut",
         "history",
         "is_beyond_help",
         "is_own_end",
+        "is_up",
         "lane",
         "lives",
         "path",
@@ -55,6 +57,8 @@ class Life:
         self.serial = 0  # numbers the unnamed children
         self.significant = 0  # of the living children
         self.belongings: Belongings | None = None
+        self.cut: Exit | None = None  # what somebody stops it with while it starts
+        self.is_up = False  # its start was ended although its `started` hook had returned
         self.lane: trio.Lock | None = None  # serialises the supervision of the children
         self.lives = 1  # begun so far
         self.history = History()

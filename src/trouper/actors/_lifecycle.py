@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import trio
 from trio.lowlevel import current_task, enable_ki_protection, reschedule
 
-from ..errors import ActorStopped
 from ..mailbox import CLOSED, DRAINING, FAILED, RUNNING, STARTING, STOPPED, Job
 from ..supervision import Exit, ends_parent, unwrap
 from ._belongings import end_instance, release, wait_pipes
@@ -54,28 +53,34 @@ def build(ref: LocalRef, target: Any) -> None:
 
 
 @enable_ki_protection
-async def run_started(ref: LocalRef) -> None:
+async def run_started(ref: LocalRef) -> Exit | None:
     """Await the ``started`` hook, if there is one, in a scope that a stop can cancel.
 
+    Return what it was stopped with meanwhile, or None: it is up.
+
     Raises:
-        ActorStopped: It was stopped meanwhile.
         BaseException: What the hook raised, what a child's failure was, or what failed this actor
             before it lived, in its back-off.
     """
-    is_cut = False
+    is_up, is_cut = True, False
     if ref.target.__behaviour__.has_started:
+        is_up = False
         with trio.CancelScope() as scope, _bound(ref):
             ref.scope = scope
             try:
                 await ref.target.started(ref.context)
+                is_up = True
             finally:
                 ref.scope = None
         is_cut = scope.cancel_called
     doomed, ref.doomed = ref.doomed, None
+    if not is_cut and doomed is None:
+        return None
+    life = ref.need_life()
+    life.is_up = is_up
     if isinstance(doomed, BaseException):
         raise doomed
-    if is_cut:
-        raise ActorStopped(f"{ref.path} was stopped while it started", target=ref.path)
+    return life.cut or Exit("stopped")
 
 
 # --- stopping -----------------------------------------------------------------------------------
@@ -102,8 +107,7 @@ def request_stop(ref: LocalRef, kind: StopKind, why: Exit | None = None) -> None
         finish(ref, why or EXITS[kind])  # nothing to wait for: no job
         return
     if state == STARTING:
-        if ref.scope is not None:
-            ref.scope.cancel()  # its spawn cleans up
+        _end_start(ref, why or EXITS[kind])
         return
     shut(ref, kind)
     if _claim(ref, why or EXITS[kind]):
@@ -130,8 +134,7 @@ async def stop_one(ref: LocalRef, kind: StopKind, why: Exit, depth: int = 0) -> 
     if ref.state == STOPPED:
         return
     if ref.state == STARTING:
-        if ref.scope is not None:
-            ref.scope.cancel()
+        _end_start(ref, why)
         await ref.wait_stopped()
         return
     shut(ref, kind)
@@ -142,6 +145,14 @@ async def stop_one(ref: LocalRef, kind: StopKind, why: Exit, depth: int = 0) -> 
     else:  # a stack of its own, or a deep tree would exhaust this one
         ref.system.dispatcher.run_job(Job((ref, "stop"), _drive, ref, kind))
         await ref.wait_stopped()
+
+
+def _end_start(ref: LocalRef, why: Exit) -> None:
+    """End the start of an actor: who spawns it cleans up."""
+    if ref.scope is not None:
+        life = ref.need_life()
+        life.cut = life.cut or why
+        ref.scope.cancel()
 
 
 def _claim(ref: LocalRef, why: Exit) -> bool:

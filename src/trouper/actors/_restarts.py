@@ -176,10 +176,10 @@ async def _begin_life(ref: LocalRef) -> BaseException | None:
         ref.need_life().lives += 1
         try:
             build(ref, ref.make(*ref.args))
-            await run_started(ref)
+            cut = await run_started(ref)
         except Exception as exc:
             return (unwrap(exc) or exc) if ref.state == FAILED else None
-        if ref.state == FAILED:
+        if ref.state == FAILED and cut is None:
             ref.need_life().crash = None
             ref.resume()
     return None

@@ -35,6 +35,7 @@ from ..supervision import (
     check_restart,
     check_significant,
     one_for_one,
+    unwrap,
 )
 from ._asks import AskNet
 from ._asyncio import AsyncioHost
@@ -43,7 +44,7 @@ from ._context import Context
 from ._dead_letters import DeadLetters
 from ._instruments import Instrument
 from ._life import SpawnOptions
-from ._lifecycle import StopKind, finish, run_started, stop_children
+from ._lifecycle import StopKind, finish, run_started, run_stopping, stop_children
 from ._local import LocalRef
 from ._protocol import Protocol, is_protocol
 from ._registry import Registry
@@ -174,31 +175,47 @@ class Runtime:
         spawner = ref.dispatcher.running_mailbox()
         if spawner is not None:
             self.waits.enter(cast("LocalRef", spawner), ref)
+        error: BaseException | None = None
+        cut: Exit | None = None
         try:
             ref.hold_up()
-            await run_started(ref)
-            ref.resume()
-        except BaseException as exc:
-            ref.need_life().stopping = Exit("crashed", exc)  # its end is driven here
-            ref.close("failed to start")
-            done = trio.Event()
-            self.dispatcher.run_job(Job((ref, "unstart"), self._unstart, ref, exc, done))
-            with trio.CancelScope(shield=True):
-                await done.wait()
-            if isinstance(exc, ActorStopped) or not isinstance(exc, Exception):
-                raise
-            assert ref.parent is not None
-            raise _start_failed(ref.parent, ref.make, exc) from exc
+            try:
+                cut = await run_started(ref)
+            except BaseException as exc:
+                error = exc
+            if error is None and cut is None:
+                ref.resume()
+                return
+            is_cancel = error is not None and unwrap(error) is None
+            await self._undo(ref, cut or (Exit("stopped") if is_cancel else Exit("crashed", error)))
+            if error is None:
+                raise ActorStopped(f"{ref.path} was stopped while it started", target=ref.path)
+            if isinstance(error, Exception):
+                assert ref.parent is not None
+                raise _start_failed(ref.parent, ref.make, error) from error
+            raise error
         finally:
+            del error
             if spawner is not None:
                 self.waits.leave(cast("LocalRef", spawner), ref)
 
-    async def _unstart(self, ref: LocalRef, error: BaseException, done: trio.Event) -> None:
+    async def _undo(self, ref: LocalRef, why: Exit) -> None:
+        """End a start that came to nothing, in a job: a Ctrl-C ends this wait only."""
+        ref.need_life().stopping = why  # nobody else drives its end
+        ref.close("failed to start")
+        done = trio.Event()
+        self.dispatcher.run_job(Job((ref, "unstart"), self._unstart, ref, why, done))
+        with trio.CancelScope(shield=True):
+            await done.wait()
+
+    async def _unstart(self, ref: LocalRef, why: Exit, done: trio.Event) -> None:
         try:
             await wait_pipes(ref)
-            await stop_children(ref, "stop", Exit("shutdown", error))
+            await stop_children(ref, "stop", Exit("shutdown", why.cause))
+            if ref.need_life().is_up:
+                await run_stopping(ref, why)
         finally:
-            finish(ref, Exit("crashed", error))
+            finish(ref, why)
             done.set()
 
     def _options(
