@@ -198,7 +198,7 @@ class Worker:
             self.running = None
             a.listed = False
             worth = a.step()
-            return 0 if worth is None else self.dispatcher.turns - worth
+            return self.dispatcher.turns if worth is None else worth
         if a.state == JOB:
             self.running = a
             try:
