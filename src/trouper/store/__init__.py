@@ -25,6 +25,7 @@ from ._history import Recorded as Recorded
 from ._history import head_key as head_key
 from ._history import read_head as read_head
 from ._history import read_record as read_record
+from ._history import rebuild as rebuild
 from ._history import record_key as record_key
 from ._keys import TABLES as TABLES
 from ._keys import log_key as log_key
@@ -95,6 +96,7 @@ __all__ = (
     "log_sequence",
     "read_head",
     "read_record",
+    "rebuild",
     "record",
     "record_key",
     "register_type",

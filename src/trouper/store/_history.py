@@ -17,7 +17,7 @@ from .._ids import Incarnation
 from ..errors import CorruptRecord
 from ._frame import pack
 from ._keys import row_key
-from ._records import encode_record, record
+from ._records import encode_record, from_frame, record
 from ._sealed import Sealed
 from ._short import int_code
 
@@ -133,6 +133,15 @@ def read_record(source: Source, key: str, number: int) -> Any:
             key=where.hex(),
         )
     return value
+
+
+def rebuild(row: Sealed) -> Any:
+    """Return the record in a sealed row of a history, as whoever reads that will find it.
+
+    Raises:
+        CorruptRecord: Nobody could: its class refuses what it was encoded to.
+    """
+    return from_frame(HISTORY, row.key, row.frame, object)
 
 
 async def stream(source: Source, key: str, after: int) -> AsyncIterator[Recorded]:

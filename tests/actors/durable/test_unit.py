@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from trouper import Decision
 from trouper._ids import Incarnation
 from trouper.actors.durable._recovery import recover
 from trouper.actors.durable._rules import Limits, Rules
@@ -28,7 +30,7 @@ from trouper.errors import (
     TooLarge,
     ValueRefused,
 )
-from trouper.store import HISTORY, Sealed, read_head, read_record
+from trouper.store import HISTORY, Sealed, read_head, read_record, record
 from trouper.store._records import from_frame, to_frame
 
 T = TypeVar("T")
@@ -431,3 +433,52 @@ def test_a_state_that_no_snapshot_can_hold_costs_the_snapshot_only(till: SimpleN
     assert flush(units, rows)[0].value == 1
     assert isinstance(units.snapshot_error, ValueRefused)
     assert rows.history() == [1]
+
+
+@record("test.basket")
+@dataclass(frozen=True, slots=True)
+class Basket:
+    lines: tuple[str, ...]
+    notes: list[str]
+
+
+@pytest.mark.proves("Durable actors: decide and apply")
+def test_what_is_applied_is_what_recovery_will_apply(till: SimpleNamespace) -> None:
+    applied: list[Basket] = []
+
+    def keep(actor: Any, state: Any, record: Any) -> Any:
+        applied.append(record)
+        return state
+
+    def decide(actor: Any, state: Any, message: Any) -> Any:
+        return Decision([Basket(["tea"], notes)])  # type: ignore[arg-type]  # no tuple
+
+    base, notes = till.Counting.__rules__, ["mine"]
+    rules = Rules("test", base.initial, {}, {Basket: keep}, base.limits)
+    rows = Rows()
+    units = Units(rules, None, KEY, Recovered(base.initial), seal)
+    assert units.take("asker", object(), decide) is None
+    notes.append("changed later")
+    flush(units, rows)
+    assert applied == [Basket(("tea",), ["mine"])]
+    recovered(rows, rules, None)
+    assert applied[1] == applied[0]
+
+
+def test_an_answer_under_an_id_is_what_it_will_be_when_it_comes_again(
+    till: SimpleNamespace,
+) -> None:
+    class Odd(str):
+        pass
+
+    def decide(actor: Any, state: Any, message: Any) -> Any:
+        return Decision([till.Put(1)], reply=reply)
+
+    units, rows, reply = units_of(till), Rows(), [1, 2]
+    assert units.take("asker", till.Add(1, None, "x"), decide) is None
+    reply.append(3)
+    assert flush(units, rows)[0].value == [1, 2]
+    assert take(till, units, till.Add(1, None, "x")).value == [1, 2]
+    refused = units.take("asker", till.Add(1, None, "y"), lambda *_: Decision(reply=Odd()))
+    assert refused is not None
+    assert isinstance(refused.error, ValueRefused)

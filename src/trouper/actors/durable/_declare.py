@@ -6,6 +6,7 @@ that starts has rules for everything it may have to apply at the next recovery.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 import typing
@@ -217,3 +218,14 @@ def _union(declared: Any) -> Iterator[Any]:
             yield from _union(part)
     else:
         yield declared
+
+
+def is_flat(record: type[Any]) -> bool:
+    """Tell whether a record holds plain immutable values only: it is what its row gives back."""
+    try:
+        hints = typing.get_type_hints(record)
+    except Exception:
+        return False
+    return all(
+        part in LEAVES for field in dataclasses.fields(record) for part in _union(hints[field.name])
+    )

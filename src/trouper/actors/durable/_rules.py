@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from ...errors import TrouperError, durable_name
@@ -16,6 +16,7 @@ from ._declare import (
     LEAVES,
     check_shape,
     hints_of,
+    is_flat,
     marked,
     members,
     records_in,
@@ -56,6 +57,15 @@ class Rules:
     table: Table
     applies: dict[type[Any], Apply]
     limits: Limits
+    flat: dict[type[Any], bool] = field(default_factory=dict[type[Any], bool])
+
+    def is_flat(self, record: Any) -> bool:
+        """Tell whether a record is equal to what its row gives back, shared with nobody."""
+        kind = record.__class__
+        known = self.flat.get(kind)
+        if known is None:
+            known = self.flat[kind] = is_flat(kind)
+        return known
 
     def apply(self, actor: Any, state: Any, record: Any) -> Any:
         """Return the state after a record.

@@ -6,13 +6,23 @@ one and hands back what is owed to whom. Nothing is handed back before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast, final
 
 from ..._ids import Incarnation
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
-from ...store import HISTORY, HeadRow, HeadSealer, Sealed, SealedUnit, Tx, head_key, record_key
+from ...store import (
+    HISTORY,
+    HeadRow,
+    HeadSealer,
+    Sealed,
+    SealedUnit,
+    Tx,
+    head_key,
+    rebuild,
+    record_key,
+)
 from ._decision import Decision, Tell
 from ._replies import Known, Replies, mark_of
 from ._rows import (
@@ -194,10 +204,7 @@ class Units:
             return self._owe(Answer(asker, None, refused))
         if known is not None:
             answer = Answer(asker, *decode_kept(known.reply))
-            if known.unit is None:
-                return answer
-            known.unit.answers.append(answer)
-            return None
+            return answer if known.unit is None else self._owe(answer)
         decision = self._decide(message, decide)
         is_refusal = isinstance(decision, Reject)
         records: Sequence[Any] = () if is_refusal else decision.records
@@ -211,9 +218,8 @@ class Units:
         unit = self._extend(records, [*rows, row])
         for gone in self._replies.add(ident, mark, reply, unit):
             unit.forgotten.append(reply_key(self.key, gone))
-        error = decision if is_refusal else None
-        value, tells = (None, ()) if is_refusal else (decision.reply, decision.tells)
-        unit.answers.append(Answer(asker, value, error, tells))
+        tells = () if is_refusal else decision.tells
+        unit.answers.append(Answer(asker, *decode_kept(reply), tells))
         return None
 
     def _decide(self, message: Any, decide: Decide) -> Any:
@@ -244,11 +250,16 @@ class Units:
             for number, record in enumerate(records, self.records + 1)
         ]
 
-    def _extend(self, records: Sequence[Any], rows: Iterable[Sealed]) -> Unit:
-        """Add the rows of one message to the open unit; the rules apply its records first."""
-        state, apply, actor = self.state, self._rules.apply, self.actor
-        for record in records:
-            state = apply(actor, state, record)
+    def _extend(self, records: Sequence[Any], rows: Sequence[Sealed]) -> Unit:
+        """Add the rows of one message to the open unit; the rules apply its records first.
+
+        What is applied is what recovery will apply: a record that could differ from its row, or be
+        changed by whoever made it, is rebuilt.
+        """
+        state, rules, actor = self.state, self._rules, self.actor
+        for record, row in zip(records, rows, strict=False):  # a reply's row may follow
+            kept = record if rules.is_flat(record) else rebuild(row)
+            state = rules.apply(actor, state, kept)
         unit = self.open
         if unit is None:
             unit = self.open = Unit(self.key, state)
