@@ -310,6 +310,48 @@ async def test_who_stops_an_actor_whose_start_is_being_undone_waits_for_that_one
     assert cast.labels() == ["slow"]
 
 
+@pytest.mark.proves("Restart: keeps the ref, the name, the queue")
+@pytest.mark.parametrize("when", ["started", "between"])
+async def test_mail_for_an_idle_actor_that_a_child_fails_waits_for_its_next_life_once(
+    cast: Any, when: str
+) -> None:
+    got: list[int] = []
+    lives: list[int] = []
+
+    def note(n: int) -> Any:
+        async def run(self: Any, ctx: Any) -> None:
+            got.append(n)
+
+        return cast.Go(run)
+
+    class Parent(cast.Player):  # type: ignore[misc]
+        async def started(self, ctx: Context[Any]) -> None:
+            lives.append(1)
+            if when == "started" and len(lives) == 2:
+                for n in range(3):
+                    ctx.self_ref.tell(note(n))
+
+    async with open_system("s") as system:
+        ref: Ref[Any] = await system.spawn(Parent, restart="permanent")
+        child = await ref.ask(cast.Ask(cast.spawns(cast.Player)))
+
+        async def fails(self: Any, ctx: Context[Any]) -> None:
+            ctx.self_ref.system.dead_letters.subscribe(hears)  # type: ignore[attr-defined]
+            raise ValueError("child")
+
+        def hears(_: Any) -> None:
+            if when == "between":
+                for n in range(3):
+                    ref.tell(note(n))
+
+        child.tell(cast.Go(fails))
+        await wait_all_tasks_blocked()
+        assert ref.incarnation == 2
+        assert await ref.ask(cast.Ask()) == "player"
+        assert got == [0, 1, 2]
+        assert ref.statistics().processed >= 4
+
+
 # --- in `stopping` --------------------------------------------------------------------------------
 
 

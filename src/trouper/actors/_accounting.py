@@ -70,7 +70,9 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
     if isinstance(error, Exception):
         crash(ref, error)
     else:  # KeyboardInterrupt, SystemExit: past every supervisor, never a restart
-        ref.state = FAILED if ref.state == RUNNING else ref.state
+        if ref.state == RUNNING:
+            ref.state = FAILED
+            ref.queued = True
         ref.system.fail(error)
 
 
@@ -82,6 +84,7 @@ def crash(ref: LocalRef, error: BaseException) -> None:
         life.crash = error
     if ref.state == RUNNING:
         ref.state = FAILED
+        ref.queued = True  # also an idle one, failed from outside: mail waits for the next life
         ref.hold_up()
         ref.system.dispatcher.run_job(Job((ref, "supervise"), supervise, ref, error))
         return
