@@ -126,7 +126,9 @@ test-all: test
 	done
 
 bench: .venv-bench/.bench
-	@set -e; for file in benchmarks/*.py; do echo "== $$file"; .venv-bench/bin/python $$file; done
+	@status=0; for file in benchmarks/*.py; do \
+	  echo "== $$file"; .venv-bench/bin/python $$file || status=1; \
+	done; exit $$status
 
 .venv-bench/.bench: $(PINS)
 	@$(MAKE) --no-print-directory setup VENV=.venv-bench

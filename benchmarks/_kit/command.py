@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from .page import PAGES, publish
 from .plot import draw
 from .process import HERE, SystemFailed
 from .report import Result, show
@@ -25,6 +26,14 @@ def command(name: str, about: str, run: Callable[[bool], Result]) -> int:
     parser.add_argument("--quick", action="store_true", help="a smoke run; judges nothing")
     parser.add_argument("--results", type=Path, default=HERE / "results", metavar="DIR")
     parser.add_argument("--from", type=Path, dest="source", metavar="JSON", help="show it again")
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        nargs="?",
+        const=PAGES,
+        metavar="DIR",
+        help="render the page of the documentation too, into docs/performance",
+    )
     args = parser.parse_args()
     started = time.monotonic()
     try:
@@ -38,6 +47,8 @@ def command(name: str, about: str, run: Callable[[bool], Result]) -> int:
         result.save(args.results / f"{name}.json")
         draw(result, args.results / f"{name}.svg")
         print(f"{time.monotonic() - started:.0f} s; written to {args.results}")
+    if args.publish is not None:
+        publish(result, args.publish)
     if result.quick:
         return 0
     for miss in result.misses():

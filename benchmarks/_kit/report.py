@@ -36,13 +36,14 @@ class Result:
     growths: list[Growth]
     left_out: list[str] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    instructions: list[Comparison] = field(default_factory=list)
 
     def misses(self) -> list[str]:
-        """Name every gated target that was missed, or that could not be measured."""
+        """Name every must that was missed, and every gated peer that could not be measured."""
         missed = [
             f"{c.row} against {c.peer}: {c.ratio:.2f}x, must be {c.must:g}x"
             for c in self.comparisons
-            if c.gated and c.verdict == "missed"
+            if c.verdict == "missed"
         ]
         return missed + [f"not measured: {what}" for what in self.left_out if "gated" in what]
 
@@ -59,7 +60,8 @@ class Result:
             Growth(g["what"], g["unit"], tuple(g["sizes"]), tuple(g["costs"]), g["note"])
             for g in raw.pop("growths")
         ]
-        return Result(comparisons=comparisons, growths=growths, **raw)
+        instructions = [Comparison(**c) for c in raw.pop("instructions", ())]
+        return Result(comparisons=comparisons, growths=growths, instructions=instructions, **raw)
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -92,7 +94,7 @@ def amount(value: float, unit: str) -> str:
     if unit == "B":
         return f"{value:,.0f} B"
     if not unit:
-        return f"{value:.3g}"
+        return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}"
     return f"{value:,.0f} ns" if value < 10_000 else f"{value / 1000:,.1f} us"
 
 
@@ -109,10 +111,12 @@ def show(result: Result) -> None:
     """Print the comparisons, the cost model, and what was left out."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(_comparisons(result))
+    if result.instructions:
+        console.print(_instructions(result))
     if result.growths:
         console.print(_growths(result))
         for growth in result.growths:
-            console.print(f"  {_sentence(growth)}", highlight=False)
+            console.print(f"  {sentence(growth)}", highlight=False)
     for what in result.left_out:
         console.print(f"left out: {what}", style="yellow", highlight=False)
     console.print(
@@ -149,6 +153,25 @@ def _comparisons(result: Result) -> Table:
     return table
 
 
+def _instructions(result: Result) -> Table:
+    table = Table(title="instructions per operation, counted by valgrind", caption="theirs / ours")
+    for heading in ("operation", "trouper", "peer", "theirs", "ratio"):
+        table.add_column(heading, justify="left" if heading in ("operation", "peer") else "right")
+    last = ""
+    for c in result.instructions:
+        first = c.row != last
+        table.add_row(
+            c.row if first else "",
+            amount(c.ours, "") if first else "",
+            c.peer,
+            amount(c.theirs, ""),
+            times(c.ratio),
+            end_section=False,
+        )
+        last = c.row
+    return table
+
+
 def _growths(result: Result) -> Table:
     table = Table(title="cost model: trouper's cost per operation at three sizes")
     for heading in ("operation, by size", "sizes", "costs", "growth"):
@@ -163,7 +186,8 @@ def _growths(result: Result) -> Table:
     return table
 
 
-def _sentence(growth: Growth) -> str:
+def sentence(growth: Growth) -> str:
+    """Say of a cost how it grows."""
     low, high = amount(min(growth.costs), growth.unit), amount(max(growth.costs), growth.unit)
     many = f"{growth.sizes[-1] / growth.sizes[0]:,.0f} times as many"
     verdict = "flat: the total is linear" if growth.factor < LINEAR else "NOT flat"

@@ -16,8 +16,8 @@ Verdict: TypeAlias = Literal["aim", "must", "missed", ""]
 class Against:
     """One peer in one row. Targets are least ratios: times faster, or times smaller.
 
-    ``ops`` is how many operations take it about as long as trouper's take. A gated target that is
-    missed makes the exit status 1.
+    ``ops`` is how many operations take it about as long as trouper's take. A must that is missed
+    makes the exit status 1; so does a gated peer that was not there to be measured.
     """
 
     system: str

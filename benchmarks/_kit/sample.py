@@ -68,3 +68,11 @@ class Scales:
 def _resident() -> int:
     gc.collect()
     return int(STATM.read_text().split()[1]) * resource.getpagesize()
+
+
+def available() -> int:
+    """Return how many bytes of memory the machine has to give."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0

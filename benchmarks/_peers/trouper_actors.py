@@ -81,6 +81,8 @@ class Node(Actor[Poke]):
 
 
 class Bystander(Actor[Poke]):
+    __slots__ = ()  # as the leanest peer has
+
     @handles(Poke)
     async def poke(self, message: Poke) -> None: ...
 
