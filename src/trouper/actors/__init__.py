@@ -2,8 +2,8 @@
 
 The core (this package's own modules) is refs, mailboxes, turns, supervision and the system. On it
 stand `groups` (durable effect groups), `operations` (idempotency-keyed records), `activations`
-(durable functions) and `durable` (the base class of durable actors), all single writers of what
-they journal.
+(durable functions) and `durable_actors` (their base class), all single writers of what they
+journal.
 """
 
 from ..mailbox import MailboxStatistics as MailboxStatistics
@@ -34,14 +34,18 @@ from ._watches import Terminated as Terminated
 from .activations import Activation as Activation
 from .activations import ActivationHandle as ActivationHandle
 from .activations import durable as durable
-from .durable import Decision as Decision
-from .durable import DurableActor as DurableActor
-from .durable import Tell as Tell
-from .durable import applies as applies
-from .durable import decides as decides
+from .durable_actors import Decision as Decision
+from .durable_actors import DurableActor as DurableActor
+from .durable_actors import Tell as Tell
+from .durable_actors import applies as applies
+from .durable_actors import decides as decides
 from .groups import EffectContext as EffectContext
 from .groups import Won as Won
+from .groups import all_of as all_of
+from .groups import all_settled as all_settled
+from .groups import any_of as any_of
 from .groups import effect as effect
+from .groups import race as race
 from .operations import Operation as Operation
 
 __all__ = (
@@ -76,10 +80,14 @@ __all__ = (
     "Topics",
     "Turn",
     "Won",
+    "all_of",
+    "all_settled",
+    "any_of",
     "applies",
     "decides",
     "durable",
     "effect",
     "handles",
     "open_system",
+    "race",
 )

@@ -32,7 +32,7 @@ from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node
 from .activations import Activation, ActivationHandle, Durable
-from .durable import DurableActor, Home
+from .durable_actors import DurableActor, Home
 from .operations import Operation
 
 if TYPE_CHECKING:

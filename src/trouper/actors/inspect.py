@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..store import HISTORY, HeadRow, Invariant, Recorded, Store
 from .activations import ActivationRow, StepRow, activation_invariants
-from .durable import history_invariants
+from .durable_actors import history_invariants
 from .groups import (
     ChildRow,
     EffectEnvelope,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from trouper import Decision, DurableActor, applies, decides, open_system
-from trouper.actors.durable import history_invariants
-from trouper.actors.durable._rows import snapshot_key
+from trouper.actors.durable_actors import history_invariants
+from trouper.actors.durable_actors._rows import snapshot_key
 from trouper.store import HeadRow, LmdbStore, Tx, check, head_key, read_head, record, record_key
 
 

@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 
 from trouper import Decision
 from trouper._ids import Incarnation
-from trouper.actors.durable._recovery import recover
-from trouper.actors.durable._rules import Limits, Rules
-from trouper.actors.durable._unit import UNIT_RECORDS, Answer, Recovered, Unit, Units
+from trouper.actors.durable_actors._recovery import recover
+from trouper.actors.durable_actors._rules import Limits, Rules
+from trouper.actors.durable_actors._unit import UNIT_RECORDS, Answer, Recovered, Unit, Units
 from trouper.errors import (
     FenceMoved,
     MessageMismatch,
