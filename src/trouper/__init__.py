@@ -28,12 +28,16 @@ from .actors import Ref as Ref
 from .actors import Request as Request
 from .actors import Tell as Tell
 from .actors import Won as Won
+from .actors import all_of as all_of
+from .actors import all_settled as all_settled
+from .actors import any_of as any_of
 from .actors import applies as applies
 from .actors import decides as decides
 from .actors import durable as durable
 from .actors import effect as effect
 from .actors import handles as handles
 from .actors import open_system as open_system
+from .actors import race as race
 from .cells import CellPool as CellPool
 from .cells import GuestLimits as GuestLimits
 from .cells import guest as guest
@@ -203,6 +207,9 @@ __all__ = (
     "WrongEngine",
     "WrongTask",
     "__version__",
+    "all_of",
+    "all_settled",
+    "any_of",
     "applies",
     "decides",
     "durable",
@@ -210,4 +217,5 @@ __all__ = (
     "guest",
     "handles",
     "open_system",
+    "race",
 )

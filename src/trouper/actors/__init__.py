@@ -41,7 +41,11 @@ from .durable_actors import applies as applies
 from .durable_actors import decides as decides
 from .groups import EffectContext as EffectContext
 from .groups import Won as Won
+from .groups import all_of as all_of
+from .groups import all_settled as all_settled
+from .groups import any_of as any_of
 from .groups import effect as effect
+from .groups import race as race
 from .operations import Operation as Operation
 
 __all__ = (
@@ -76,10 +80,14 @@ __all__ = (
     "Topics",
     "Turn",
     "Won",
+    "all_of",
+    "all_settled",
+    "any_of",
     "applies",
     "decides",
     "durable",
     "effect",
     "handles",
     "open_system",
+    "race",
 )

@@ -15,10 +15,10 @@ from ..groups import (
     Disposition,
     Outcome,
     Won,
-    encode_arguments,
     require_activity,
+    timer,
 )
-from ._call import Call, ChildCall, Step
+from ._call import Call, Step
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,17 +85,12 @@ class Activation:
             ValueRefused: an argument that the journal cannot carry, with its place.
             TypeError: it is none of these, or does not take these arguments.
         """
-        require_activity(what).require_call(args, kwargs)
-        arguments = what.encode_call(args, kwargs)
-        child = ChildCall(what.kind, what.name, arguments, what.shapes.result)
+        child = require_activity(what).call(*args, **kwargs)
         return Call(self, Step(Combinator.ONE, (child,)))
 
     def sleep(self, seconds: float, /) -> Call[None]:
         """Describe a timer. Its due instant is journaled when it opens and survives restarts."""
-        if not 0 <= seconds < float("inf"):
-            raise ValueError(f"sleep takes a finite number of seconds >= 0, it got {seconds!r}")
-        arguments = encode_arguments([float(seconds)], {})
-        return Call(self, Step(Combinator.ONE, (ChildCall("timer", "sleep", arguments),)))
+        return Call(self, Step(Combinator.ONE, (timer(seconds),)))
 
     @overload
     def race(self, a: Call[A], b: Call[B], /, *, losers: Losers = ...) -> Call[Won[A | B]]: ...

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...errors import ActivationError
-from ...store import PLAIN, Shape
-from ..groups import Combinator, Disposition
+from ..groups import Combinator, Disposition, EffectCall
 
 R_co = TypeVar("R_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ChildCall:
-    """One piece of work: which code, with which (already encoded) arguments."""
-
-    kind: str
-    name: str
-    arguments: bytes
-    result: Shape[Any] = field(default=PLAIN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +17,7 @@ class Step:
     """One step: how its children's ends become one answer, and what becomes of losers."""
 
     combinator: Combinator
-    children: tuple[ChildCall, ...]
+    children: tuple[EffectCall[Any], ...]
     disposition: Disposition = Disposition.RUN_TO_COMPLETION
 
 

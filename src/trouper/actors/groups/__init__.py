@@ -10,6 +10,8 @@ from ._activity import ActivityRegistry as ActivityRegistry
 from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
+from ._calls import EffectCall as EffectCall
+from ._calls import timer as timer
 from ._carried import rebuilt as rebuilt
 from ._carried import result_shape as result_shape
 from ._combinators import Combinator as Combinator
@@ -19,6 +21,13 @@ from ._combinators import Won as Won
 from ._combinators import may_decide as may_decide
 from ._combinators import verdict as verdict
 from ._contract import EffectHostBase as EffectHostBase
+from ._direct import OpenGroup as OpenGroup
+from ._direct import all_of as all_of
+from ._direct import all_settled as all_settled
+from ._direct import any_of as any_of
+from ._direct import move_on_after as move_on_after
+from ._direct import open_group as open_group
+from ._direct import race as race
 from ._drain import ChildReport as ChildReport
 from ._drain import ChildState as ChildState
 from ._drain import DrainReport as DrainReport
@@ -95,6 +104,7 @@ __all__ = (
     "Doomed",
     "DrainReport",
     "Effect",
+    "EffectCall",
     "EffectContext",
     "EffectEnvelope",
     "EffectGroup",
@@ -109,6 +119,7 @@ __all__ = (
     "GroupMembership",
     "GroupRow",
     "MemberRow",
+    "OpenGroup",
     "Opened",
     "Outcome",
     "Rank",
@@ -121,7 +132,10 @@ __all__ = (
     "WakePolicy",
     "WallClock",
     "Won",
+    "all_of",
+    "all_settled",
     "all_unfinished",
+    "any_of",
     "attempt",
     "begin_run",
     "begin_sweep",
@@ -140,9 +154,12 @@ __all__ = (
     "group_key",
     "is_live",
     "may_decide",
+    "move_on_after",
     "no_executor",
+    "open_group",
     "open_host",
     "pass_group",
+    "race",
     "rebuilt",
     "report_damage",
     "require_activity",
@@ -151,6 +168,7 @@ __all__ = (
     "result_shape",
     "source_of",
     "take_off",
+    "timer",
     "unfinished",
     "verdict",
 )

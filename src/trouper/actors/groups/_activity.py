@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from ...errors import NameTaken, ReplayMismatch, StoreError, TrouperError, durable_name
 from ...store import decode
+from ._calls import EffectCall
 from ._carried import CallShapes
 from ._envelope import EffectEnvelope, encode_arguments
 
 P = ParamSpec("P")
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _ANYTHING = inspect.Signature(
@@ -55,6 +57,17 @@ class Activity(Generic[P, R_co]):
     ) -> EffectEnvelope:
         """Describe one call. Raises `ValueRefused` for arguments that a journal cannot carry."""
         return EffectEnvelope(self.kind, self.name, self.encode_call(args, kwargs), scope, key)
+
+    def call(self: Activity[P, R], /, *args: P.args, **kwargs: P.kwargs) -> EffectCall[R]:
+        """Describe one call, for a combinator or a group on a bare host. Nothing starts.
+
+        Raises:
+            ValueRefused: an argument that the journal cannot carry, with its place.
+            TypeError: it does not take these arguments.
+        """
+        self.require_call(args, kwargs)
+        arguments = self.encode_call(args, kwargs)
+        return EffectCall(self.kind, self.name, arguments, self.shapes.result)
 
     @property
     def shapes(self) -> CallShapes:

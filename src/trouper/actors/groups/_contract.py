@@ -24,6 +24,10 @@ class EffectHostBase:
         """Refuse."""
         raise self.unsupported("next")
 
+    async def next_settlements(self, handle: GroupHandle) -> list[Settlement]:
+        """Return what is recorded above the cursor; one at a time, where a host knows no better."""
+        return [await self.next_settlement(handle)]
+
     async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
         """Refuse."""
         raise self.unsupported("close")
