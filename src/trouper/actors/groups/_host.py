@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
 
 import trio
 
@@ -15,6 +17,7 @@ from ...errors import (
 )
 from ...mailbox import Dispatcher
 from ...store import Store, Tx
+from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
 from ._attempts import HostTasks, Over
 from ._claims import ClaimKeeper
@@ -71,6 +74,7 @@ class EffectHost(LiveGroups):
         self._resolver: RunnerResolver | None = None
         self._drain = GroupDrain(self)
         self._cursors = Cursors(self.group, self.forget_settled)
+        self._others: WeakSet[SingleWriter[Any]] = WeakSet()  # writer: `close_behind`
         self._claims = ClaimKeeper(store, lease, self._children)
         nursery.start_soon(self._claims.run, name=f"claims of host {tuple(self.owner)}")
 
@@ -301,6 +305,13 @@ class EffectHost(LiveGroups):
         """Return how many tasks of this host run now."""
         return self._tasks.running
 
+    def close_behind(self, writer: SingleWriter[Any]) -> None:
+        """Let this host end only when this writer has recorded what attempts gave it."""
+        self._others.add(writer)
+
+    def _writers(self) -> Iterable[SingleWriter[Any]]:
+        return (*self._groups.values(), *self._others)
+
     # -- end ------------------------------------------------------------------------------------
 
     async def close(self, grace: float) -> None:
@@ -313,6 +324,6 @@ class EffectHost(LiveGroups):
         with trio.CancelScope(shield=True):
             await self._tasks.close(grace)
             with suppress(StoreError):  # a store that is lost was reported to `fail` already
-                while self._sweeper.pending or any(a.pending for a in self._groups.values()):
+                while self._sweeper.pending or any(w.pending for w in self._writers()):
                     await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)

@@ -28,10 +28,9 @@ from ..groups import (
     encode_outcome,
     result_shape,
 )
-from ._lattice import Observation, OperationState, OperationStatus, settle
-from ._rows import TABLE, OperationRow, operation_key
+from ._lattice import OBSERVATIONS, Observation, OperationState, OperationStatus, refuse, settle
+from ._rows import NOBODY, TABLE, OperationRow, operation_key
 
-NOBODY = Incarnation(0, 0)
 LOST_ANSWER: tuple[type[Exception], ...] = (
     OSError,
     TimeoutError,
@@ -59,6 +58,10 @@ class Observe:
     token: int
     observation: Observation
 
+    def is_late(self, row: OperationRow, owner: Incarnation) -> bool:
+        """Tell whether it comes from an attempt whose claim was taken over."""
+        return self.token > 0 and (row.owner, row.token) != (owner, self.token)
+
 
 @dataclass(frozen=True, slots=True)
 class Forget:
@@ -71,17 +74,29 @@ Command: TypeAlias = Claim | Observe | Forget
 class OperationActor(SingleWriter[Command]):
     """One operation in memory. An attempt belongs to it, never to a caller."""
 
-    __slots__ = ("__weakref__", "_live", "_news", "failure", "forgotten", "host", "key", "row")
+    __slots__ = (
+        "__weakref__",
+        "_keep",
+        "_live",
+        "_news",
+        "failure",
+        "forgotten",
+        "host",
+        "key",
+        "row",
+    )
 
-    def __init__(self, host: EffectHost, row: OperationRow) -> None:
+    def __init__(self, host: EffectHost, row: OperationRow, keep: int = OBSERVATIONS) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
         self.host = host
+        self._keep = keep
         self._news = trio.Event()
         self._live = 0  # token of the attempt that runs here; 0 when none does
         self.key = row.key
         self.row = row
         self.failure: FenceMoved | None = None  # why the last claim was refused
         self.forgotten = False  # the journal holds the record no more: nothing is decided here
+        host.close_behind(self)
 
     @property
     def live(self) -> bool:
@@ -91,7 +106,7 @@ class OperationActor(SingleWriter[Command]):
     @property
     def is_open(self) -> bool:
         """Tell whether the system that it lives in takes work."""
-        return self.host.store.is_open
+        return self.host.store.is_open and not self.host.is_dead(self.host.owner)
 
     @property
     def record(self) -> OperationState:
@@ -126,7 +141,7 @@ class OperationActor(SingleWriter[Command]):
 
     def _unit(
         self, tx: Tx, *, observed: list[Observe], wants_claim: bool
-    ) -> tuple[OperationRow, bool]:
+    ) -> tuple[OperationRow, bool | FenceMoved]:
         row = tx.get(TABLE, operation_key(self.key), OperationRow)
         if row is None:
             raise OperationForgotten(
@@ -135,30 +150,38 @@ class OperationActor(SingleWriter[Command]):
             )
         state = row.state()
         for command in observed:
-            state = _merge(state, row, command, self.host.owner)
+            late = command.is_late(row, self.host.owner)
+            state = self._merged(state, command.observation, late=late)
+            if command.token and not late:
+                row = row.released()
+        claimed: bool | FenceMoved = wants_claim and not state.status.terminal
+        if claimed and _is_attempted(row, self.host):
+            claimed = self._fenced("retry when it ended")  # returned: what was observed counts
+        elif claimed:
+            state, row = self._claim(state, row)
         row = row.with_state(state)
-        claimed = wants_claim and not state.status.terminal
-        if claimed:
-            if row.owner not in (NOBODY, self.host.owner) and not self.host.is_dead(row.owner):
-                raise FenceMoved(
-                    f"operation {self.key!r} is attempted by another system on this store; retry "
-                    "when it ended",
-                    key=self.key,
-                )
-            row = row.claimed_by(self.host.owner)
-            running = Observation(row.token, OperationStatus.RUNNING, note="attempt started")
-            row = row.with_state(settle(state, running))
         tx.put(TABLE, operation_key(self.key), row)
         return row, claimed
+
+    def _merged(self, state: OperationState, seen: Observation, *, late: bool) -> OperationState:
+        if not late:
+            return settle(state, seen, keep=self._keep)
+        return refuse(state, seen, keep=self._keep, why="late, its claim was taken over")
+
+    def _claim(
+        self, state: OperationState, row: OperationRow
+    ) -> tuple[OperationState, OperationRow]:
+        if row.owner != NOBODY:
+            gone = Observation(row.token, OperationStatus.UNKNOWN, note="its owner is gone")
+            state = settle(state, gone, keep=self._keep)
+        row = row.claimed_by(self.host.owner)
+        running = Observation(row.token, OperationStatus.RUNNING, note="attempt started")
+        return settle(state, running, keep=self._keep), row
 
     def _forget(self, tx: Tx) -> None:
         row = tx.get(TABLE, operation_key(self.key), OperationRow)
         if row is not None and _is_attempted(row, self.host):
-            raise FenceMoved(
-                f"operation {self.key!r} is attempted by another system on this store; forget it "
-                "when that ended",
-                key=self.key,
-            )
+            raise self._fenced("forget it when that ended")
         tx.delete(TABLE, operation_key(self.key))
 
     def _landed_forgotten(self, _: None) -> None:
@@ -166,10 +189,10 @@ class OperationActor(SingleWriter[Command]):
         self.failure = None
         self._announce()
 
-    def _landed(self, claim: Claim | None, result: tuple[OperationRow, bool]) -> None:
+    def _landed(self, claim: Claim | None, result: tuple[OperationRow, bool | FenceMoved]) -> None:
         self.row, claimed = result
-        self.failure = None
-        if claimed and claim is not None:
+        self.failure = claimed if isinstance(claimed, FenceMoved) else None
+        if claimed is True and claim is not None:
             self._live = self.row.token
             context = EffectContext(self.key, self.row.token)
             attempt = Attempt(claim, self.key)
@@ -183,7 +206,6 @@ class OperationActor(SingleWriter[Command]):
             self.failure = error
         else:
             self._fail(error)
-            return
         self._announce()
 
     def _over(self, token: int, outcome: Outcome | None) -> None:
@@ -198,7 +220,13 @@ class OperationActor(SingleWriter[Command]):
             status = OperationStatus.UNKNOWN if outcome.unknown else OperationStatus.FAILED
         note = outcome.error.message if isinstance(outcome, Failed) else ""
         encoded = encoded if status.terminal else b""
-        self.post(Observe(token, Observation(token, status, encoded, note[:200])))
+        self.post(Observe(token, Observation(token, status, encoded, note)))
+
+    def _fenced(self, then: str) -> FenceMoved:
+        return FenceMoved(
+            f"operation {self.key!r} is attempted by another system on this store; {then}",
+            key=self.key,
+        )
 
     def _announce(self) -> None:
         self._news.set()
@@ -207,8 +235,7 @@ class OperationActor(SingleWriter[Command]):
 
 def _is_attempted(row: OperationRow, host: EffectHost) -> bool:
     """Tell whether another host on this store runs an attempt, as far as anybody knows."""
-    running = row.status == OperationStatus.RUNNING
-    return running and row.owner != host.owner and not host.is_dead(row.owner)
+    return row.owner not in (NOBODY, host.owner) and not host.is_dead(row.owner)
 
 
 class Attempt:
@@ -244,16 +271,3 @@ def _has_lost(error: BaseException, lost: tuple[type[Exception], ...]) -> bool:
         group = cast("BaseExceptionGroup[BaseException]", error)
         return any(_has_lost(inner, lost) for inner in group.exceptions)
     return isinstance(error, lost)
-
-
-def _merge(
-    state: OperationState, row: OperationRow, command: Observe, owner: Incarnation
-) -> OperationState:
-    """Merge an observation; that of an owner whose claim was taken over is logged, not merged."""
-    observation = command.observation
-    if command.token and (row.owner, row.token) != (owner, command.token):
-        late = Observation(
-            observation.attempt, OperationStatus.PENDING, note=f"late {observation.status}"
-        )
-        return settle(state, late)
-    return settle(state, observation)

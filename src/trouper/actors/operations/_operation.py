@@ -16,11 +16,18 @@ from ...errors import (
     ScopeBusy,
     ShuttingDown,
 )
-from ...store import Tx, fingerprint
+from ...store import Tx, encode, fingerprint
 from .._key import require_key
-from ..groups import Completed, EffectHost, Failed, decode_outcome, result_shape
+from ..groups import (
+    Completed,
+    EffectHost,
+    Failed,
+    decode_outcome,
+    encode_outcome,
+    result_shape,
+)
 from ._actor import Claim, Forget, Observe, OperationActor
-from ._lattice import Observation, OperationState, OperationStatus
+from ._lattice import OBSERVATIONS, Observation, OperationState, OperationStatus
 from ._rows import TABLE, OperationRow, operation_key
 
 R = TypeVar("R")
@@ -88,6 +95,8 @@ class Operation:
             ValueRefused: the recorded result does not fit the annotation of ``fn``.
             OperationFailed: the record holds a committed failure; ``__cause__`` is what it was.
             OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
+            FenceMoved: another host on this store attempts it; a dead one's claim is taken over.
+            ShuttingDown: the system has closed, and the record has no answer.
             AskCycle: this work is part of what it would wait for.
         """
         claim = Claim(fn, args, unknown)
@@ -96,23 +105,53 @@ class Operation:
         with trio.move_on_after(timeout):
             return await self._run(claim)
         seen = Observation(0, OperationStatus.UNKNOWN, note=f"a caller waited {timeout} s")
-        self._actor.post(Observe(0, seen))
-        while self._actor.pending:
-            await self._actor.changed()
+        await self._observe(seen)
         if self.status.terminal:
             return self._answer(claim)
         raise self._unknown(f"no answer within {timeout} s")
+
+    async def confirm(self, value: Any, evidence: str) -> OperationState:
+        """Merge durable evidence from elsewhere that the effect happened, and gave this value.
+
+        For a webhook, or a reconciliation: it upgrades a record that is unknown, or failed, and a
+        completed one keeps its result; another value is kept beside it as a conflict. Whoever waits
+        for the operation gets the value.
+
+        Args:
+            value: The result; a plain value.
+            evidence: Where it is from, for people.
+
+        Raises:
+            ValueRefused: a value or a text that the journal cannot carry.
+            ShuttingDown: the system has closed.
+        """
+        encode(evidence)
+        result = encode_outcome(Completed(value))
+        outcome = decode_outcome(result)
+        if isinstance(outcome, Failed):
+            raise outcome.exception()
+        await trio.lowlevel.checkpoint()
+        self._require_known()
+        self._require_open()
+        note = f"confirmed: {evidence}"
+        await self._observe(Observation(0, OperationStatus.COMPLETED, result, note))
+        self._require_known()
+        return self.record
+
+    async def _observe(self, seen: Observation) -> None:
+        actor = self._actor
+        if not actor.is_open:
+            return
+        actor.post(Observe(0, seen))
+        while actor.pending and actor.is_open:
+            await actor.changed()
 
     async def _run(self, claim: Claim) -> Any:
         await trio.lowlevel.checkpoint()
         actor = self._actor
         self._require_known()
-        if not self.status.terminal and not actor.is_open:
-            raise ShuttingDown(
-                f"the system of operation {self.key!r} has closed; open its store again, and the "
-                "operation from there",
-                key=self.key,
-            )
+        if not self.status.terminal:
+            self._require_open()
         with actor.host.waits.waiting(f"operation {self.key}"):
             if not self.status.terminal and not actor.live:
                 actor.post(claim)
@@ -133,6 +172,14 @@ class Operation:
                 f"operation {self.key!r} was forgotten; open it again to start anew", key=self.key
             )
 
+    def _require_open(self) -> None:
+        if not self._actor.is_open:
+            raise ShuttingDown(
+                f"the system of operation {self.key!r} has closed; open its store again, and the "
+                "operation from there",
+                key=self.key,
+            )
+
     def _answer(self, claim: Claim) -> Any:
         outcome = decode_outcome(self._actor.record.result)
         if isinstance(outcome, Completed):
@@ -151,10 +198,18 @@ class Operation:
 
 
 class Operations:
-    """The operations of one system: one live actor per key."""
+    """The operations of one system: one live actor per key.
 
-    def __init__(self, host: EffectHost) -> None:
+    Args:
+        host: Runs the attempts.
+        observations: How many observations each record keeps, at least 1.
+    """
+
+    def __init__(self, host: EffectHost, *, observations: int = OBSERVATIONS) -> None:
+        if observations < 1:
+            raise ValueError(f"observations is at least 1, it is {observations!r}")
         self._host = host
+        self._keep = observations
         # Lives as long as somebody holds the operation, or an attempt of it runs. Writer: `open`.
         self._actors: WeakValueDictionary[str, OperationActor] = WeakValueDictionary()
 
@@ -173,7 +228,7 @@ class Operations:
             row = await self._host.store.commit(lambda tx: _create(tx, key, asked))
             if self._host.store.get(TABLE, operation_key(key), OperationRow) is None:
                 continue  # forgotten right behind it
-            made = OperationActor(self._host, row)
+            made = OperationActor(self._host, row, self._keep)
             actor = self._actors.setdefault(key, made)  # somebody may have been faster
         if actor.row.request != asked or actor.row.key != key:
             raise OperationMismatch(
@@ -204,7 +259,7 @@ class Operations:
             row = self._host.store.get(TABLE, operation_key(key), OperationRow)
             if row is None:
                 return
-            actor = self._actors[key] = OperationActor(self._host, row)
+            actor = self._actors[key] = OperationActor(self._host, row, self._keep)
         actor.post(Forget())
         while actor.pending:
             await actor.changed()

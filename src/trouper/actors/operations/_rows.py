@@ -10,6 +10,7 @@ from ...store import decode, encode, record, row_key
 from ._lattice import Observation, OperationState, OperationStatus
 
 TABLE = "record"
+NOBODY = Incarnation(0, 0)
 
 
 @record("operation", version=1)
@@ -31,7 +32,7 @@ class OperationRow:
 
     @property
     def owner(self) -> Incarnation:
-        """Return who claimed it last."""
+        """Return whose attempt runs, or ran when its process ended; nobody's otherwise."""
         return Incarnation(self.owner_epoch, self.owner_number)
 
     def state(self) -> OperationState:
@@ -69,6 +70,10 @@ class OperationRow:
         return replace(
             self, owner_epoch=owner.epoch, owner_number=owner.number, token=self.token + 1
         )
+
+    def released(self) -> OperationRow:
+        """Return this row without its claim; the number of attempts stays."""
+        return replace(self, owner_epoch=NOBODY.epoch, owner_number=NOBODY.number)
 
     @classmethod
     def new(cls, key: str, request: bytes) -> OperationRow:
