@@ -109,7 +109,12 @@ def _pump(copy: Copy, target: Path, size: int, progress: Progress) -> int:
     with suppress(OSError):  # a wider pipe is a kindness of Linux
         fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, CHUNK)
     thread = threading.Thread(target=run, name="trouper-store-copy", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        os.close(source)
+        os.close(sink)
+        raise OSError(errno.EAGAIN, "no thread to be had") from error
     written = 0
     try:
         with open(target, "xb", buffering=0, opener=_owner_only) as file:

@@ -34,6 +34,7 @@ MAX_READERS: Final = 126
 MAX_TABLES: Final = 16
 
 LmdbError = lmdb.Error
+MapResized = lmdb.MapResizedError
 
 
 class MapFull(Exception):

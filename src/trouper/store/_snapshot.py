@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, cast, final
 
 from ..errors import StoreDamaged, StoreError, StoreFull, StoreOwned
-from ._lmdb import LmdbError, map_readonly
+from ._lmdb import LmdbError, MapResized, map_readonly
 from ._meaning import at_open, at_read
 from ._place import MAP_LOCK_FILE
 from ._readers import Reader, readers_in
@@ -81,9 +81,7 @@ class Snapshot:
         while True:
             try:
                 return self._env.begin()
-            except LmdbError as error:
-                if type(error).__name__ != "MapResizedError":
-                    raise
+            except MapResized:
                 self._env.set_mapsize(0)  # its owner let it grow: take the new size
 
     def __enter__(self) -> Self:
