@@ -92,6 +92,10 @@ def open_group(
     if being_swept(tx, group.scope):
         raise scope_retired(group.key, group.scope)
     found = load(tx, group.key)
+    if found is None and len(runnable) < len(group.children):
+        # A first open brings a runner for each child. This one brought runners for a reopen, of a
+        # group that was swept since.
+        raise scope_retired(group.key, group.scope)
     if found is None:
         row, rows = new_rows(group, now, dues)
         enter(tx, member_of(row))

@@ -15,6 +15,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -51,6 +52,10 @@ class Runtime(Protocol):
 
     def hold(self) -> AbstractContextManager[None]:
         """Return a block in which nothing becomes durable; what was submitted then follows."""
+        ...
+
+    async def crash_after(self, units: int) -> None:
+        """Return once so many more units are durable. Of the last nobody is told: it is a crash."""
         ...
 
     def journal(self) -> object:
@@ -117,6 +122,7 @@ class _Life:
         self._clock = clock
         self._stops: dict[Incarnation, tuple[trio.Event, trio.Event]] = {}
         self.hold = store.hold
+        self.crash_after = store.crash_after
         self.advance = clock.jump
 
     async def host(
@@ -163,6 +169,13 @@ class _Life:
         return {table: self._store.scan(table, b"", object) for table in TABLES}
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    outer: Submission
+    unit: Unit[Any]
+    inner: Submission
+
+
 class HoldableStore(BaseStore):
     """A store whose flushes can be held back, and which can be cut off as by ``kill -9``."""
 
@@ -170,7 +183,9 @@ class HoldableStore(BaseStore):
         self._inner = inner
         self._holds = False
         self._held: deque[Submission] = deque()
-        self._sent: deque[Submission] = deque()  # without a verdict yet
+        self._sent: deque[_Sent] = deque()  # without a verdict yet
+        self._units = -1  # left until the crash, when one is arranged
+        self._crashed = trio.Event()
         self.is_cut = False
 
     async def __aenter__(self) -> Self:
@@ -223,8 +238,11 @@ class HoldableStore(BaseStore):
             raise StoreClosed("this life is over", store=self.name)
 
         def tell(verdict: Outcome[Any]) -> None:
-            self._sent.popleft()
+            self._units -= 1
+            if self._units == 0:
+                self.cut()
             if not self.is_cut:
+                self._sent.popleft()
                 done(verdict)
 
         submission = Submission(unit, tell)
@@ -237,7 +255,8 @@ class HoldableStore(BaseStore):
     def _forward(self, submission: Submission) -> None:
         unit = submission.take()
         if unit is not None:
-            self._sent.append(self._inner.submit(unit, submission.done))
+            inner = self._inner.submit(unit, submission.done)
+            self._sent.append(_Sent(submission, unit, inner))
 
     @contextmanager
     def hold(self) -> Generator[None, None, None]:
@@ -250,9 +269,19 @@ class HoldableStore(BaseStore):
             while self._held and not self.is_cut:
                 self._forward(self._held.popleft())
 
+    async def crash_after(self, units: int) -> None:
+        """See `Runtime.crash_after`."""
+        self._units = units
+        if units == 0:
+            self.cut()
+        await self._crashed.wait()
+
     def cut(self) -> None:
         """Lose what the writer has not picked up, and tell nobody about the rest."""
         self.is_cut = True
         self._held.clear()
-        kept = [submission for submission in self._sent if not submission.withdraw()]
-        self._sent = deque(kept)
+        for sent in self._sent:
+            sent.inner.withdraw()
+            sent.outer.orphan(sent.unit)  # nobody answers: whoever waits may leave
+        self._sent.clear()
+        self._crashed.set()

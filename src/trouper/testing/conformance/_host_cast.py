@@ -72,8 +72,11 @@ class Part:
 class Cast:
     """The children of one group in one life, and the resolver that finds them."""
 
-    def __init__(self, key: str, size: int = 3, *, missing: Iterable[int] = ()) -> None:
+    def __init__(
+        self, key: str, size: int = 3, *, missing: Iterable[int] = (), scope: str = ""
+    ) -> None:
         self.key = key
+        self.scope = scope or f"scope of {key}"
         self.parts = [Part(position) for position in range(size)]
         self.missing = set(missing)
         self.asked: list[int] = []  # positions the resolver was asked for
@@ -93,7 +96,7 @@ class Cast:
         """Describe the child at a position."""
         arguments = [position, 0.5] if args is None else args
         key = f"{self.key}/{position}"
-        return EffectEnvelope.make(kind, name, arguments, {}, f"scope of {self.key}", key)
+        return EffectEnvelope.make(kind, name, arguments, {}, self.scope, key)
 
     def group(
         self,

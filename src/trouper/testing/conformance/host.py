@@ -21,10 +21,17 @@ from ._host_close import CLOSE_LAWS
 from ._host_drain import DRAIN_LAWS
 from ._host_open import OPEN_LAWS
 from ._host_rank import RANK_LAWS
+from ._host_retire import RETIRE_LAWS
 
 Law = Callable[[HostBench], Awaitable[None]]
 
-LAWS: Final[tuple[Law, ...]] = (*OPEN_LAWS, *RANK_LAWS, *CLOSE_LAWS, *DRAIN_LAWS)
+LAWS: Final[tuple[Law, ...]] = (
+    *OPEN_LAWS,
+    *RANK_LAWS,
+    *CLOSE_LAWS,
+    *DRAIN_LAWS,
+    *RETIRE_LAWS,
+)
 
 __all__ = (
     "LAWS",
