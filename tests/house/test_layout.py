@@ -95,6 +95,18 @@ def test_all_is_a_complete_tuple(package: str) -> None:
         assert getattr(importlib.import_module(package), name) is not None
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_submodule_hides_a_name_that_its_package_hands_out(package: str) -> None:
+    # To a type checker `from package import name` may be the submodule of that name.
+    home = importlib.import_module(package)
+    folder = SRC.joinpath(*package.split("."))
+    inside = {path.stem for path in folder.glob("*.py")}
+    inside |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    handed: tuple[str, ...] = home.__all__
+    hidden = [n for n in handed if n in inside and not inspect.ismodule(getattr(home, n))]
+    assert hidden == []
+
+
 def documented(thing: object) -> bool:
     doc = getattr(thing, "__doc__", None)
     # A dataclass without a docstring gets its signature for one.
