@@ -223,6 +223,7 @@ class LmdbEngine:
         """Read or make the store's own row, bump the epoch, find the log's head: one commit."""
         found = None if env.is_blank() else self._read_own(env)
         if found is None:
+            env.sync()  # LMDB does not flush what it makes: a power cut could leave rows alone
             uuid = str(uuid4()) if identity is None else identity.uuid
             state = StoreState(FORMAT, uuid, f"trouper {__version__}", 1, 0)
         else:
