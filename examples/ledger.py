@@ -1,6 +1,6 @@
 """A bank of durable accounts, hammered by clients and killed again and again.
 
-    python examples/ledger.py [--kills 6] [--clients 200] [--accounts 20]
+    python examples/ledger.py [--kills 5] [--clients 200] [--accounts 20]
 
 One process keeps the accounts and runs the clients, each of which transfers money without a pause.
 Another one, which you start, kills it with SIGKILL at random instants, starts it again on the
@@ -458,10 +458,10 @@ def demonstrate(console: Console, home: Path, options: argparse.Namespace) -> in
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Transfers that survive SIGKILL.")
-    parser.add_argument("--kills", type=int, default=6, help="how often the bank is killed")
+    parser.add_argument("--kills", type=int, default=5, help="how often the bank is killed")
     parser.add_argument("--clients", type=int, default=200, help="how many transfer at once")
     parser.add_argument("--accounts", type=int, default=20, help="between how many accounts")
-    parser.add_argument("--seconds", type=float, default=1.0, help="a bank lives, on average")
+    parser.add_argument("--seconds", type=float, default=0.8, help="a bank lives, on average")
     parser.add_argument("--seed", type=int, default=None, help="of the instants of the kills")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)  # be the bank
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)
