@@ -411,3 +411,31 @@ async def test_a_schedule_has_one_worker_at_a_time_to_choose_for(open_stage: Any
         assert len(set(ticks[1:])) == 9  # the first may come before the count begins
         gate.set()
         await wait_all_tasks_blocked()
+
+
+async def test_what_is_known_of_askers_is_kept_while_they_live_and_no_longer(stage: Any) -> None:
+    """A thousand tasks that ask all the time cost one look each; ended ones are let go."""
+    d = stage.dispatcher
+    async with trio.open_nursery() as nursery:
+        tasks: list[Any] = []
+
+        async def live() -> None:
+            tasks.append(trio.lowlevel.current_task())
+            await trio.sleep_forever()
+
+        for _ in range(1000):
+            nursery.start_soon(live)
+        await wait_all_tasks_blocked()
+        known = {task: d.know(task) for task in tasks}
+        assert all(d.askers[task] is asker for task, asker in known.items())
+        nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        for _ in range(2500):
+            nursery.start_soon(_become_known, d)
+            await trio.lowlevel.checkpoint()
+    assert len(d.askers) < 2500
+    assert not any(task in d.askers for task in tasks)
+
+
+async def _become_known(dispatcher: Any) -> None:
+    dispatcher.know(trio.lowlevel.current_task())

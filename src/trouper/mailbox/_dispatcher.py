@@ -100,6 +100,7 @@ class Dispatcher:
         self.foreign: ContextVar[Any] | None = None
         # What is known of a task never changes; bounded, since it keeps tasks alive.
         self.askers: dict[Task, Asker] = {}
+        self._askers_room = ASKER_CACHE  # when to look for those that have ended
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
@@ -277,8 +278,10 @@ class Dispatcher:
         while task is not None and task not in self.workers:
             nursery = task.parent_nursery
             task = nursery.parent_task if nursery is not None else None
-        if len(self.askers) >= ASKER_CACHE:
-            self.askers.clear()
+        if len(self.askers) >= self._askers_room:
+            for ended in [task for task in self.askers if _has_ended(task)]:
+                del self.askers[ended]
+            self._askers_room = ASKER_CACHE + 2 * len(self.askers)
         asker = self.askers[asking] = Asker(None if task is None else self.workers[task])
         return asker
 
@@ -330,3 +333,7 @@ class Dispatcher:
             ready=len(self.ready),
             started=self._started,
         )
+
+
+def _has_ended(task: Task) -> bool:
+    return getattr(task.coro, "cr_frame", None) is None
