@@ -203,7 +203,9 @@ class Recorder:
 def images(events: list[Event], seed: str, count: int) -> Iterator[tuple[dict[str, bytes], int]]:
     """Give out directories that power cuts may leave, and what was acknowledged before each."""
     dice = random.Random(seed)
-    cuts = sorted(dice.randint(0, len(events)) for _ in range(count))
+    early = next(n for n, event in enumerate(events) if event.verb == "ack")  # it is made by then
+    ends = [early if n % 3 == 0 else len(events) for n in range(count)]
+    cuts = sorted(dice.randint(0, end) for end in ends)
     disk, acknowledged, done = Disk(), 0, 0
     for cut in cuts:
         for event in events[done:cut]:
@@ -270,7 +272,7 @@ async def test_a_power_cut_corrupts_nothing_and_takes_no_acknowledged_unit(
     recorded: Recorded, tmp_path: Path, holds: Any, level: str
 ) -> None:
     seen = await lose_power(recorded(level), tmp_path, holds, level, 25)
-    assert seen["whole"] > 6
+    assert seen["whole"] > 5
     assert sum(seen.values()) == 25
 
 
@@ -287,9 +289,8 @@ async def test_without_flushes_the_model_does_corrupt(
     recorded: Recorded, tmp_path: Path, holds: Any
 ) -> None:
     lazy = [event for event in recorded("durable") if event.verb not in ("flush", "stable")]
-    names = [event for event in lazy if event.verb != "ack"]
     bad = 0
-    for number, (image, _) in enumerate(images(names, "lazy", 12)):
+    for number, (image, _) in enumerate(images(lazy, "lazy", 12)):
         path = tmp_path / str(number)
         path.mkdir()
         for name, content in image.items():
