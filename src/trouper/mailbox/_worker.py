@@ -26,7 +26,7 @@ from ..errors import ScopeLeak
 from ._age import note_depth, note_turns
 from ._ask import Ask
 from ._drive import Drive
-from ._jobs import Job
+from ._jobs import Job, Stepper
 from ._room import move_in
 from ._states import DRAINING, JOB, STEPPER
 
@@ -121,7 +121,7 @@ class Worker:
         while ready:
             a = ready.popleft()
             if a.state > DRAINING:
-                n = await self._run_other(a)
+                n = self._run_step(a) if a.state == STEPPER else await self._run_other(a)
             else:
                 self.running = a
                 a.worker = self
@@ -192,13 +192,15 @@ class Worker:
             left, since = d.budget, d.clock()
         return left, left - step, since
 
+    def _run_step(self, a: Stepper) -> int:
+        """Run a pass of a stepper; return for how many turns it counts."""
+        self.running = None
+        a.listed = False
+        worth = a.step()
+        return self.dispatcher.turns if worth is None else worth
+
     async def _run_other(self, a: Any) -> int:
-        """Run what is no runnable mailbox; return for how many turns it counts."""
-        if a.state == STEPPER:
-            self.running = None
-            a.listed = False
-            worth = a.step()
-            return self.dispatcher.turns if worth is None else worth
+        """Run what is neither a runnable mailbox nor a stepper, and return the same."""
         if a.state == JOB:
             self.running = a
             try:
