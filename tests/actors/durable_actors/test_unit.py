@@ -92,8 +92,7 @@ class Machine(RuleBasedStateMachine):
         self.serial = 0
         # by asker: what it must be answered, and how long the history is when it may hear of it
         self.owed: dict[int, tuple[Any, int]] = {}
-        self.seen: list[str] = []  # ids in the order in which they were first decided
-        self.replies: dict[str, tuple[int, int]] = {}  # by id: the first answer, what it needed
+        self.decided: list[tuple[str, int, int]] = []  # ids, their answers, what those need
         self.start()
 
     def start(self) -> None:
@@ -144,20 +143,27 @@ class Machine(RuleBasedStateMachine):
             self.units.take(0, self.till.Fail(), self.law.table[self.till.Fail][2])
         assert (self.units.records, self.units.state) == before
 
+    def remembered(self) -> dict[str, tuple[int, int]]:
+        """Return the answers that are to be remembered, oldest first."""
+        found: dict[str, tuple[int, int]] = {}
+        for ident, total, needs in self.decided:
+            found.pop(ident, None)
+            found[ident] = (total, needs)
+        return dict(list(found.items())[-KEEP:])
+
     @rule(ident=st.sampled_from("abcde"))
     def once(self, ident: str) -> None:
-        if ident in self.seen[-KEEP:]:
-            total, needs = self.replies[ident]
-            self.take(self.till.Add(1, None, ident), total, [], needs)
+        known = self.remembered().get(ident)
+        if known is not None:
+            self.take(self.till.Add(1, None, ident), known[0], [], known[1])
             return
-        total = sum(self.planned) + 1
-        self.seen = [*(seen for seen in self.seen if seen != ident), ident]
-        self.replies[ident] = (total, len(self.planned) + 1)
+        total, needs = sum(self.planned) + 1, len(self.planned) + 1
+        self.decided.append((ident, total, needs))
         self.take(self.till.Add(1, None, ident), total, [1])
 
     @rule(ident=st.sampled_from("abcde"))
     def misused(self, ident: str) -> None:
-        if ident in self.seen[-KEEP:]:
+        if ident in self.remembered():
             self.take(self.till.Add(2, None, ident), MessageMismatch, [])
 
     # --- units ------------------------------------------------------------------------------------
@@ -210,9 +216,8 @@ class Machine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.start()
         # an id that is not in the journal is new again
-        known = self.units._replies._known
-        self.seen = [ident for ident in self.seen if ident in known]
-        assert list(known) == self.seen[-KEEP:]
+        self.decided = [known for known in self.decided if known[2] <= len(self.durable)]
+        assert list(self.units._replies._known) == list(self.remembered())
 
     # --- what must hold ---------------------------------------------------------------------------
 
