@@ -17,7 +17,6 @@ import sqlite3
 import statistics
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Final
 
 from _kit.command import command
@@ -27,7 +26,7 @@ from _kit.rounds import OURS, Samples, lighter, measure_round, present, results_
 from _kit.rows import Against, Comparison, Growth, Row
 from _kit.sample import Measure, Sample
 from _kit.traced import is_there, traced
-from _peers.disk import SCRATCH
+from _peers.disk import SCRATCH, file_system
 
 SQLITE, BARE = "SQLite, WAL, FULL", "bare LMDB loop"
 PER_MESSAGE, LIBRARY = "one commit per message", "eventsourcing on SQLite"
@@ -249,21 +248,6 @@ def run(quick: bool) -> Result:
             for (title, name), found in samples.items()
         },
     )
-
-
-def file_system(place: Path) -> str:
-    """Return what kind of file system a directory is on: in memory, a flush costs nothing."""
-    best, kind = -1, "unknown"
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return kind
-    for line in mounts:
-        left, _, right = line.partition(" - ")
-        point = left.split()[4].rstrip("/")
-        if str(place).startswith(point + "/") and len(point) >= best:
-            best, kind = len(point), right.split()[0]
-    return kind
 
 
 if __name__ == "__main__":

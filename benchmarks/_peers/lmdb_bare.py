@@ -56,4 +56,6 @@ BENCHES = {
     "tell": message,
     "ask": message,
     "askers": lambda ops, _: message(ops, 1),
+    "steps": lambda ops, _: commit(ops, 1),
+    "group": commit,
 }
