@@ -12,7 +12,7 @@ import pytest
 
 from trouper import __version__
 from trouper.errors import StoreDamaged, StoreOwned
-from trouper.store import LmdbStore, Tx, stat
+from trouper.store import LmdbStore, Tx, _reading, stat
 
 
 def times(path: Path) -> dict[str, int]:
@@ -77,6 +77,26 @@ async def test_it_follows_a_store_that_outgrew_its_map(
         await store.commit(much)
         done = child("print(stat(path).rows['record'])", tmp_path)
     assert (done.stdout, done.stderr) == ("3000\n", "")
+
+
+async def test_a_store_is_verified_first_unless_its_owner_closed_it_so(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+
+    def look(data: Path) -> list[str]:
+        looked.append(data)
+        return []
+
+    monkeypatch.setattr(_reading, "problems_of", look)
+    stat(state)
+    assert looked == []
+    data = state / "data.mdb"
+    data.write_bytes(data.read_bytes())  # the same, but who knows
+    stat(state)
+    (state / "owner.lock").unlink()
+    stat(state)
+    assert looked == [data, data]
 
 
 async def test_a_damaged_store_is_not_mapped(state: Path) -> None:

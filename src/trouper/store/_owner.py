@@ -139,6 +139,19 @@ def unowned(directory: Path) -> Generator[None, None, None]:
         os.close(fd)
 
 
+def was_closed(directory: Path, data: Path) -> bool:
+    """Tell whether a data file is as its last owner left it, who verified or wrote all of it."""
+    try:
+        fd = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        clean = _stamp_in(_read(fd))
+    finally:
+        os.close(fd)
+    return clean is not None and clean == stamp_of(data)
+
+
 _HELD: Final[WeakSet[Owner]] = WeakSet()
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..errors import CorruptRecord, PathRefused, StoreOwned
 from ._lmdb import problems_of
-from ._owner import unowned
+from ._owner import unowned, was_closed
 from ._place import (
     DATA_FILE,
     Identity,
@@ -65,7 +65,9 @@ def require_store(directory: Path) -> Path:
 
 @contextmanager
 def snapshot_of(path: str | os.PathLike[str]) -> Generator[Source]:
-    """Open a snapshot of a store. Without a live owner its pages are verified first.
+    """Open a snapshot of a store.
+
+    Without a live owner its pages are verified first, unless it was closed as it is now.
 
     Raises:
         PathRefused: There is no store that could be read.
@@ -77,7 +79,7 @@ def snapshot_of(path: str | os.PathLike[str]) -> Generator[Source]:
         try:
             data = require_store(directory)
             owner = owner_of(directory, stack)
-            if owner is None:
+            if owner is None and not was_closed(directory, data):
                 require_sound(data)
             snapshot = stack.enter_context(Snapshot(data, shared=owner is not None))
             state = state_in(snapshot, directory)
