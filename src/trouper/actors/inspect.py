@@ -65,14 +65,23 @@ class EffectView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group: how many of its children settled, and whether its caller's interest ended."""
+    """One group: how many of its children settled, and what its caller and its scope made of it.
+
+    ``state`` is *open*, *closed* (the caller's interest ended; it may have losers that run), or
+    *retired*: then this line is all that is left of it.
+    """
 
     key: str
     children: int
     settled: int
-    closed: bool
+    state: str
     disposition: str
     opened_at: float
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether its caller's interest ended."""
+        return self.state != "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,14 @@ def groups(store: Store) -> list[GroupView]:
     """Return every group, oldest first."""
     rows = [row for _, row in store.scan("group", b"G", GroupRow)]
     return [
-        GroupView(row.key, row.children, row.counter, row.closed, row.effective, row.opened_at)
+        GroupView(
+            row.key,
+            row.children,
+            row.counter,
+            "retired" if row.retired else "closed" if row.closed else "open",
+            row.effective,
+            row.opened_at,
+        )
         for row in sorted(rows, key=lambda row: (row.opened_at, row.key))
     ]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -43,7 +44,10 @@ def inspect(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Show what a journal holds. The store must not be in use by a running process."""
+    """Show what a journal holds. The store must not be in use by a running process.
+
+    Of groups that are retired the table has only their number; --json has a line for each.
+    """
     rows = trio.run(_read, path, kind)
     if as_json:
         for row in rows:
@@ -52,6 +56,16 @@ def inspect(
     if not rows:
         typer.echo(f"{path} holds no {kind}")
         return
+    counts = Counter(row["state"] for row in rows) if kind is Kind.GROUPS else None
+    if counts is not None:
+        rows = [row for row in rows if row["state"] != "retired"]
+    if rows:
+        _print_table(rows)
+    if counts is not None:
+        typer.echo(", ".join(f"{counts[state]} {state}" for state in ("open", "closed", "retired")))
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=None, header_style="bold")
     for name in rows[0]:
         table.add_column(name.replace("_", " "), overflow="fold")

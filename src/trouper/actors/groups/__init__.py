@@ -58,6 +58,7 @@ from ._outcome import decode_outcome as decode_outcome
 from ._outcome import encode_outcome as encode_outcome
 from ._policy import Disposition as Disposition
 from ._policy import WakePolicy as WakePolicy
+from ._rows import GROUP_TABLE as GROUP_TABLE
 from ._rows import ChildRow as ChildRow
 from ._rows import GroupRow as GroupRow
 from ._rows import group_key as group_key
@@ -69,16 +70,19 @@ from ._runner import Stuck as Stuck
 from ._runner import attempt as attempt
 from ._runner import no_executor as no_executor
 from ._scopes import FINISHED as FINISHED
+from ._scopes import UNFINISHED as UNFINISHED
 from ._scopes import MemberRow as MemberRow
 from ._scopes import all_unfinished as all_unfinished
 from ._scopes import begin_run as begin_run
 from ._scopes import end_run as end_run
 from ._scopes import is_live as is_live
+from ._scopes import member_key as member_key
 from ._scopes import require_finished as require_finished
 from ._scopes import take_off as take_off
 from ._scopes import unfinished as unfinished
 from ._sweep import SCOPES as SCOPES
 from ._sweep import Doomed as Doomed
+from ._sweep import SweepRow as SweepRow
 from ._sweep import begin_sweep as begin_sweep
 from ._sweep import being_swept as being_swept
 from ._sweep import everything_in as everything_in
@@ -90,8 +94,10 @@ from ._waiting import INSIDE as INSIDE
 
 __all__ = (
     "FINISHED",
+    "GROUP_TABLE",
     "INSIDE",
     "SCOPES",
+    "UNFINISHED",
     "Activity",
     "ActivityRegistry",
     "Cancelled",
@@ -127,6 +133,7 @@ __all__ = (
     "RunnerResolver",
     "Settlement",
     "Stuck",
+    "SweepRow",
     "TimerRunner",
     "Verdict",
     "WakePolicy",
@@ -154,6 +161,7 @@ __all__ = (
     "group_key",
     "is_live",
     "may_decide",
+    "member_key",
     "move_on_after",
     "no_executor",
     "open_group",

@@ -186,7 +186,9 @@ async def a_sweep_cut_off_anywhere_goes_on_in_the_next_life(bench: HostBench) ->
             is_there = life.journal() != empty
             refused_again, refused_fresh = await _open_behind_the_sweep(life, again, fresh)
             refusals += refused_fresh
-            ran = [[]] * WIDE if refused_again or (is_there and not units) else [[1]] * WIDE
+            ran: list[list[int]] = (
+                [[]] * WIDE if refused_again or (is_there and not units) else [[1]] * WIDE
+            )
             assert again.attempts == ran, f"crash at unit {units}: settled work ran again"
             host = await life.host(again.resolver)
             if refused_again and refused_fresh:
