@@ -20,15 +20,18 @@ from trouper.actors.groups import (
     GroupRow,
     encode_outcome,
 )
+from trouper.actors.groups._rows import _before_attempts
 from trouper.actors.groups._rules import (
     Claim,
     Lease,
+    begin,
     claim,
     close,
     finalise,
     in_rank_order,
     is_free,
     new_rows,
+    postpone,
     renew,
     require_same_child,
     require_shape,
@@ -83,8 +86,8 @@ def test_a_claim_is_free_when_its_owner_is_dead_or_its_time_is_up(
     assert (after is not None) is free is is_free(held, asks)
     if after is not None:
         assert (after.owner, after.token, after.expires) == (asker, held.token + 1, now + 10)
-        assert after.attempt == held.attempt + 1
-        assert replace(after, **_fence(held)) == held, "a claim changes the fence columns only"
+        begun = replace(held, attempt=held.attempt + 1)
+        assert replace(after, **_fence(held)) == begun, "a claim changes fence and attempt only"
 
 
 def _fence(row: ChildRow) -> dict[str, Any]:
@@ -94,6 +97,62 @@ def _fence(row: ChildRow) -> dict[str, Any]:
         "token": row.token,
         "expires": row.expires,
     }
+
+
+@given(st.lists(st.sampled_from(["dies", "fails", "dies waiting", "is due"]), max_size=20))
+def test_failures_and_due_outlive_every_owner_and_only_starts_count_as_attempts(
+    story: list[str],
+) -> None:
+    child = claim(fresh()[1][0], lease(OWNERS[0]))
+    assert child is not None
+    running, attempts, failures, due = True, 1, 0, 0.0
+    for event in story:
+        held = Claim(child.owner, child.token)
+        if event == "fails" and running:
+            failures, due, running = failures + 1, due + 7.0, False
+            child = postpone(child, held, due)
+        elif event == "is due" and not running:
+            attempts, running = attempts + 1, True
+            child = begin(child, held)
+        elif event == ("dies" if running else "dies waiting"):
+            heir = OWNERS[child.token % 2]
+            again = claim(child, lease(heir, dead=[child.owner]))
+            assert again is not None
+            child = again
+            running = failures == 0
+            attempts += running
+            with pytest.raises(FenceMoved, match="owned by"):
+                begin(child, held)
+            with pytest.raises(FenceMoved, match="owned by"):
+                postpone(child, held, 1.0)
+        assert (child.attempt, child.failures, child.due) == (attempts, failures, due)
+
+
+@given(owners)
+def test_a_settled_child_neither_begins_nor_fails(owner: Incarnation) -> None:
+    row, children = fresh()
+    mine = claim(children[0], lease(owner))
+    assert mine is not None
+    held = Claim(mine.owner, mine.token)
+    _, settled = finalise(row, mine, held, DONE, 1.0)
+    with pytest.raises(FenceMoved, match="settled"):
+        begin(settled, held)
+    with pytest.raises(FenceMoved, match="settled"):
+        postpone(settled, held, 1.0)
+
+
+def test_a_claim_that_will_not_run_the_child_starts_no_attempt() -> None:
+    claimed = claim(fresh()[1][0], lease(OWNERS[0]), starts=False)
+    assert claimed is not None
+    assert (claimed.token, claimed.attempt) == (1, 0)
+
+
+def test_rows_from_before_retries_counted_each_claim_as_an_attempt() -> None:
+    child = claim(fresh()[1][0], lease(OWNERS[0]))
+    assert child is not None
+    fields = [getattr(child, field) for field in ChildRow.__slots__]
+    old = _before_attempts(*fields[:-2])
+    assert ChildRow(*old) == child
 
 
 @given(owners)

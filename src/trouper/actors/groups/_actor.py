@@ -13,6 +13,7 @@ from ...errors import CorruptGroup, FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
 from ._handle import GroupHandle, Settlement
 from ._ledger import Arrival, finalise_all
+from ._moves import Lapse, Move, Start, move_all
 from ._outcome import decode_outcome
 from ._policy import Disposition
 from ._retire import retired
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class RunningChild:
-    """A child that runs here: its claim, and the context through which it can be cancelled."""
+    """A child that runs or waits here: its claim, and the context that a cancel goes to.
+
+    The context is that of its attempt, or of the wait before the next one.
+    """
 
     __slots__ = ("context", "held", "position")
 
@@ -35,7 +39,7 @@ class RunningChild:
         self.context = context
 
 
-class GroupActor(SingleWriter[Arrival]):
+class GroupActor(SingleWriter[Arrival | Move]):
     """One group in memory: a view of its rows, its running children, and who waits for ranks.
 
     The rows are the truth: after any doubt (a moved fence, a peer's news) the view is read again.
@@ -158,6 +162,16 @@ class GroupActor(SingleWriter[Arrival]):
         self._inbox.append(arrival)
         self.dispatcher.enlist_next_tick(self)
 
+    def lapsed(self, child: RunningChild, due: float, then: Callable[[ChildRow], None]) -> None:
+        """Take an attempt's failure that is not the last; ``then`` follows once it is durable."""
+        self._inbox.append(Lapse(self.dispatcher.tick, child, due, then))
+        self.dispatcher.enlist_next_tick(self)
+
+    def due(self, child: RunningChild, then: Callable[[ChildRow], None]) -> None:
+        """Take the news that a child's next attempt is due; ``then`` runs it, if it is ours yet."""
+        self._inbox.append(Start(self.dispatcher.tick, child, then))
+        self.dispatcher.enlist_next_tick(self)
+
     def gave_up(self, child: RunningChild) -> None:
         """Take the news that a child's attempt ended without a terminal."""
         if self.running.get(child.position) is child:
@@ -167,26 +181,52 @@ class GroupActor(SingleWriter[Arrival]):
             self.stuck = child.context.stuck
         self.announce()
 
-    def plan(self, inbox: deque[Arrival]) -> Plan | None:
+    def plan(self, inbox: deque[Arrival | Move]) -> Plan | None:
         """Rank what arrived in the ticks that are over."""
         tick = self.dispatcher.tick
-        batch: list[Arrival] = []
+        arrivals: list[Arrival] = []
+        moves: list[Move] = []
         while inbox and inbox[0].tick < tick:
-            batch.append(inbox.popleft())
+            command = inbox.popleft()
+            if isinstance(command, Lapse | Start):
+                moves.append(command)
+            else:
+                arrivals.append(command)
         if inbox:
             self.dispatcher.enlist_next_tick(self)
-        if not batch:
+        if not arrivals and not moves:
             return None
-        batch.sort(key=lambda arrival: (arrival.tick, arrival.position))
+        arrivals.sort(key=lambda arrival: (arrival.tick, arrival.position))
         key, now = self.key, self._host.now()
         return Plan(
-            lambda tx: finalise_all(tx, key, batch, now),
-            lambda result: self._ranked(batch, *result),
+            lambda tx: (finalise_all(tx, key, arrivals, now), move_all(tx, key, moves)),
+            lambda result: self._landed(arrivals, moves, *result),
         )
+
+    def _landed(
+        self,
+        arrivals: Sequence[Arrival],
+        moves: Sequence[Move],
+        ranked: tuple[GroupRow | None, Sequence[ChildRow | FenceMoved]],
+        moved: Sequence[ChildRow | FenceMoved],
+    ) -> None:
+        doubtful = self._ranked(arrivals, *ranked)
+        for move, row in zip(moves, moved, strict=True):
+            if not isinstance(row, FenceMoved):
+                move.then(row)
+                continue
+            if self.running.get(move.child.position) is move.child:
+                del self.running[move.child.position]
+            self._host.fences_moved += 1
+            doubtful = True
+        if doubtful:
+            self._host.reread(self)
+        self.announce()
+        self._host.group_changed(self)
 
     def _ranked(
         self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[ChildRow | FenceMoved]
-    ) -> None:
+    ) -> bool:
         doubtful = False
         for arrival, end in zip(batch, ends, strict=True):
             running = self.running.get(arrival.position)
@@ -203,10 +243,7 @@ class GroupActor(SingleWriter[Arrival]):
                 doubtful = True
         if row is not None:
             self._learn(row)
-        if doubtful:
-            self._host.reread(self)
-        self.announce()
-        self._host.group_changed(self)
+        return doubtful
 
     def _learn(self, row: GroupRow) -> None:
         # Verdicts of one batch reach the loop in any order; an older row must not hide a close.
@@ -215,9 +252,14 @@ class GroupActor(SingleWriter[Arrival]):
 
     # -- cancelling ---------------------------------------------------------------------------
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Tell whether a cancel of its children was issued durably."""
+        return self.row.closed and self.row.effective == Disposition.CANCEL
+
     def apply_close(self, row: GroupRow) -> None:
         """Act on a close that is durable: one idempotent cancel per child that runs here."""
         self._learn(row)
-        if self.row.closed and self.row.effective == Disposition.CANCEL:
+        if self.is_cancelled:
             for position in sorted(self.running):
                 self.running[position].context.cancel()

@@ -8,16 +8,23 @@ from typing import TypeAlias
 import trio
 
 from ._outcome import Outcome
+from ._retries import Retry
 from ._runner import EffectContext, Runner, attempt
 from ._waiting import INSIDE
 
 Over: TypeAlias = Callable[[Outcome | None], None]
+Again: TypeAlias = Callable[[Retry], None]
 
 
 @trio.lowlevel.enable_ki_protection
-def _hand_over(over: Over, outcome: Outcome | None) -> None:
+def _hand_over(over: Over, again: Again | None, outcome: Outcome | Retry | None) -> None:
     # Ctrl-C may interrupt an effect, never the actor that takes its outcome.
-    over(outcome)
+    if not isinstance(outcome, Retry):
+        over(outcome)
+    elif again is None:
+        over(outcome.failed)
+    else:
+        again(outcome)
 
 
 class HostTasks:
@@ -30,28 +37,32 @@ class HostTasks:
         self._nursery = nursery
         self._fail = fail
         self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
-        self._closing = False
+        self.closing = False  # writer: `close`
         self._idle = trio.Event()
         self.running = 0  # tasks between start and their last step
 
-    def attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
-        """Run one attempt and hand its outcome to ``over``.
+    def attempt(
+        self, runner: Runner, context: EffectContext, over: Over, again: Again | None = None
+    ) -> None:
+        """Run one attempt and hand its outcome to ``over``, or its wish for another to ``again``.
 
         None means that it ended without a terminal: interrupted, or stuck. Once closing, nothing
-        starts.
+        starts. Without ``again`` every failure is the last.
         """
-        if self._closing:
+        if self.closing:
             context.interrupt()
-        self.start(self._attempt, runner, context, over, name=context.key)
+        self.start(self._attempt, runner, context, over, again, name=context.key)
 
-    async def _attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
+    async def _attempt(
+        self, runner: Runner, context: EffectContext, over: Over, again: Again | None
+    ) -> None:
         self._attempts[context] = runner.releasable
         INSIDE.set(f"activation {context.key}")
         try:
-            outcome = None if self._closing else await attempt(runner, context)
+            outcome = None if self.closing else await attempt(runner, context)
         finally:
             del self._attempts[context]
-        _hand_over(over, outcome)
+        _hand_over(over, again, outcome)
 
     def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
         """Start a task of this host; `close` waits for all of them."""
@@ -73,7 +84,7 @@ class HostTasks:
 
     async def close(self, grace: float) -> None:
         """Let go of what only waits, give the rest ``grace`` seconds, then end it."""
-        self._closing = True
+        self.closing = True
         self._interrupt(only_releasable=True)
         with trio.move_on_after(grace):
             await self._all_ended()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import trio
 
 from ..._holds import run_in_thread
 from ...errors import NoExecutor, ReplayMismatch
+from ...supervision import Backoff
 from ._activity import Activity
 from ._envelope import EffectEnvelope
-from ._outcome import timed_out
+from ._outcome import ErrorRecord, Failed, timed_out
+from ._retries import ONCE, Retries, Retry
 from ._runner import EffectContext, Stuck
 
 P = ParamSpec("P")
@@ -27,12 +29,18 @@ class Effect(Activity[P, R_co], Generic[P, R_co]):
     kind: ClassVar[str] = "effect"
 
     def __init__(
-        self, fn: Callable[..., Any], *, name: str | None = None, timeout: float | None = None
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+        retries: Retries = ONCE,
     ) -> None:
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be more than 0 seconds, it is {timeout!r}")
         self.fn = fn
         self.timeout = timeout
+        self.retries = retries
         self.is_async = inspect.iscoroutinefunction(fn)
         self.takes_context = _takes_context(fn)
         self._given = int(self.takes_context)
@@ -59,7 +67,10 @@ class EffectRunner:
         self._limiter = limiter
 
     async def run(self, ctx: EffectContext) -> Any:
-        """Run the function; out of time means outcome unknown, never failure (ruling 7)."""
+        """Run the function; out of time means outcome unknown, never failure (ruling 7).
+
+        A failure that is not definite asks for another attempt while there are any left.
+        """
         effect = self._effect
         try:
             args, kwargs = effect.decode_call(self._envelope.arguments)
@@ -68,17 +79,33 @@ class EffectRunner:
             raise Stuck(ReplayMismatch(f"{ctx.key!r}: {error}", field=error.field)) from error
         if effect.takes_context:
             args.insert(0, ctx)
-        if effect.timeout is None:
-            return await self._call(args, kwargs)
-        with trio.move_on_after(effect.timeout) as scope:
-            return await self._call(args, kwargs)
+        if effect.timeout is not None:
+            ctx.deadline = trio.current_time() + effect.timeout
+        value: Any = None
+        try:
+            with trio.CancelScope(deadline=ctx.deadline) as scope:
+                value = await self._value(args, kwargs)
+        except (Stuck, MemoryError):
+            raise
+        except Exception as error:
+            if ctx.interrupted or effect.retries.is_definite(error):
+                raise
+            # Code that turns the end of its time into an error of its own has no answer either.
+            is_cut = scope.cancel_called and _comes_of_a_cancel(error)
+            return self._failed(ctx, None if is_cut else error)
         if scope.cancelled_caught:
-            return timed_out(effect.name, ctx.key, effect.timeout)
-        return None
+            return self._failed(ctx, None)
+        # It ran: a result that cannot be kept is no reason to do it again.
+        return effect.shapes.result.to_plain(value, "result")
 
-    async def _call(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        value = await self._value(args, kwargs)
-        return self._effect.shapes.result.to_plain(value, "result")
+    def _failed(self, ctx: EffectContext, error: Exception | None) -> Failed | Retry:
+        effect = self._effect
+        if error is not None:
+            failed = Failed(ErrorRecord.of(error))
+        else:
+            assert effect.timeout is not None
+            failed = timed_out(effect.name, ctx.key, effect.timeout)
+        return effect.retries.decide(ctx.key, ctx.failures, failed)
 
     async def _value(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
         fn = self._effect.fn
@@ -97,6 +124,19 @@ class EffectRunner:
                     "it ran - make room for threads, and open the system again"
                 )
             ) from error
+
+
+def _comes_of_a_cancel(error: BaseException | None) -> bool:
+    """Tell whether an error was raised on the way out of a cancelled scope."""
+    while error is not None:
+        if isinstance(error, trio.Cancelled):
+            return True
+        if isinstance(error, BaseExceptionGroup):
+            group = cast("BaseExceptionGroup[BaseException]", error)
+            if any(_comes_of_a_cancel(each) for each in group.exceptions):
+                return True
+        error = error.__context__
+    return False
 
 
 class _ThreadCall:
@@ -140,13 +180,23 @@ def effect(fn: Callable[Concatenate[EffectContext, P], R], /) -> Effect[P, R]: .
 @overload
 def effect(fn: Callable[P, R], /) -> Effect[P, R]: ...
 @overload
-def effect(*, name: str | None = None, timeout: float | None = None) -> _EffectDecorator: ...
+def effect(
+    *,
+    name: str | None = None,
+    timeout: float | None = None,
+    attempts: int = 1,
+    backoff: Backoff | None = None,
+    definite: tuple[type[Exception], ...] = (),
+) -> _EffectDecorator: ...
 def effect(
     fn: Callable[..., Any] | None = None,
     /,
     *,
     name: str | None = None,
     timeout: float | None = None,
+    attempts: int = 1,
+    backoff: Backoff | None = None,
+    definite: tuple[type[Exception], ...] = (),
 ) -> Any:
     """Mark a function as an effect: journaled, executed at least once, settled exactly once.
 
@@ -158,10 +208,20 @@ def effect(
     Args:
         fn: The function.
         name: Its durable name; default ``module.qualname``.
-        timeout: Seconds for one attempt; out of time settles as outcome unknown.
+        timeout: Seconds for one attempt. Out of time is a failure with an unknown outcome.
+        attempts: How many attempts may fail before the effect has; one, unless you say that it may
+            be repeated. `Reject`, and what ``definite`` lists, is an answer and never repeated.
+        backoff: How long to wait in between; as `Backoff()` by default. Its ``reset`` means nothing
+            here. The wait is in the journal, and survives restarts.
+        definite: Other types of exception that are an answer.
+
+    Raises:
+        ValueError: a timeout or a number of attempts that means nothing.
+        TypeError: ``definite`` is not a tuple of exception types.
     """
+    retries = Retries(attempts, backoff or Backoff(), definite)
 
     def mark(fn: Callable[..., Any]) -> Effect[..., Any]:
-        return Effect(fn, name=name, timeout=timeout)
+        return Effect(fn, name=name, timeout=timeout, retries=retries)
 
     return mark if fn is None else mark(fn)

@@ -19,20 +19,22 @@ from ...mailbox import Dispatcher
 from ...store import Store, Tx
 from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
-from ._attempts import HostTasks, Over
+from ._attempts import Again, HostTasks, Over
+from ._children import Children, report_failure
 from ._claims import ClaimKeeper
 from ._cursor import Cursors
 from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
 from ._group import EffectGroup
 from ._handle import GroupHandle, Settlement
-from ._ledger import Opened, held
+from ._ledger import Opened
 from ._ledger import close_group as close_unit
 from ._ledger import open_group as open_unit
 from ._live import LiveGroups
-from ._outcome import Outcome, encode_outcome
+from ._outcome import Outcome
 from ._policy import Disposition
 from ._retire import retire_group, retire_scope
+from ._retries import Retry
 from ._rows import (
     CHILD_TABLE,
     GROUP_TABLE,
@@ -76,6 +78,7 @@ class EffectHost(LiveGroups):
         self._cursors = Cursors(self.group, self.forget_settled)
         self._others: WeakSet[SingleWriter[Any]] = WeakSet()  # writer: `close_behind`
         self._claims = ClaimKeeper(store, lease, self._children)
+        self._runs = Children(self._tasks, self._claims, clock, self.resolve)
         nursery.start_soon(self._claims.run, name=f"claims of host {tuple(self.owner)}")
 
     # -- wiring -------------------------------------------------------------------------------
@@ -108,20 +111,27 @@ class EffectHost(LiveGroups):
     # -- the contract -------------------------------------------------------------------------
 
     async def execute(self, envelope: EffectEnvelope) -> Outcome:
-        """Run one ungrouped envelope here and now; nothing is journaled for it."""
+        """Run one ungrouped envelope here and now, attempt after attempt; nothing is journaled."""
         if envelope.membership is not None:
             raise MembershipDropped(
                 f"envelope {envelope.replay_key!r} belongs to group "
                 f"{envelope.membership.group!r}; open the group instead of executing its child",
                 key=envelope.membership.group,
             )
-        runner = self.resolve(envelope)
-        if runner is None:
-            raise no_executor(envelope)
-        outcome = await attempt(runner, EffectContext(envelope.replay_key, 1))
-        if outcome is None:
-            raise TrouperError(f"{envelope.replay_key!r} was interrupted")
-        return outcome
+        failures = 0
+        while True:
+            runner = self.resolve(envelope)
+            if runner is None:
+                raise no_executor(envelope)
+            context = EffectContext(envelope.replay_key, failures + 1, failures=failures)
+            outcome = await attempt(runner, context)
+            if outcome is None:
+                raise TrouperError(f"{envelope.replay_key!r} was interrupted")
+            if not isinstance(outcome, Retry):
+                return outcome
+            failures += 1
+            report_failure(context, outcome)
+            await trio.sleep(outcome.after)
 
     async def open_group(self, group: EffectGroup, *, consumed: int = 0) -> GroupHandle:
         """Open or reopen a group; returns when it is durable, not when a child settles.
@@ -266,7 +276,7 @@ class EffectHost(LiveGroups):
         if actor.row != self.store.get(GROUP_TABLE, group_key(key), GroupRow):
             self.reread(actor)
         for position in opened.claimed:
-            self._dispatch(actor, opened.children[position], runners[position])
+            self._runs.run(actor, opened.children[position], runners[position])
         actor.apply_close(actor.row)  # a close may have become durable right behind the open
         if opened.claimed:
             self._roster.tell_peers(self, actor.key)
@@ -274,27 +284,16 @@ class EffectHost(LiveGroups):
 
     # -- children -------------------------------------------------------------------------------
 
-    def _dispatch(self, actor: GroupActor, row: ChildRow, runner: Runner) -> None:
-        context = EffectContext(row.replay_key, row.attempt, row.due)
-        child = RunningChild(row.position, held(row), context)
-        actor.running[row.position] = child
-        self._claims.needed()
-        self.attempt(runner, context, lambda outcome: self._child_over(actor, child, outcome))
-
-    def _child_over(self, actor: GroupActor, child: RunningChild, outcome: Outcome | None) -> None:
-        if outcome is None:
-            actor.gave_up(child)
-        else:
-            actor.arrived(child, encode_outcome(outcome))
-
     def _children(self) -> Iterator[tuple[str, RunningChild]]:
         for actor in self._groups.values():
             for child in actor.running.values():
                 yield actor.key, child
 
-    def attempt(self, runner: Runner, context: EffectContext, over: Over) -> None:
+    def attempt(
+        self, runner: Runner, context: EffectContext, over: Over, again: Again | None = None
+    ) -> None:
         """Run one attempt in this host's nursery; see `HostTasks.attempt`."""
-        self._tasks.attempt(runner, context, over)
+        self._tasks.attempt(runner, context, over, again)
 
     def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
         """Start a task of this host; `close` waits for all of them."""
@@ -324,6 +323,8 @@ class EffectHost(LiveGroups):
         with trio.CancelScope(shield=True):
             await self._tasks.close(grace)
             with suppress(StoreError):  # a store that is lost was reported to `fail` already
-                while self._sweeper.pending or any(w.pending for w in self._writers()):
+                while (
+                    self.running or self._sweeper.pending or any(w.pending for w in self._writers())
+                ):
                     await self.store.commit(lambda tx: None)  # each round lets one flush pass
         self._roster.leave(self)

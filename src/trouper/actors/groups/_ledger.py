@@ -109,13 +109,15 @@ def open_group(
     return _claim_free(tx, row, children, lease, runnable, write_all=found is None)
 
 
-def claim_unsettled(tx: Tx, key: str, lease: Lease, runnable: frozenset[int]) -> Opened:
+def claim_unsettled(
+    tx: Tx, key: str, lease: Lease, runnable: frozenset[int], *, starts: bool = True
+) -> Opened:
     """Claim what is free and unsettled, whoever opened the group: the drain's first move."""
     found = load(tx, key)
     if found is None:
         raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
     row, children = found
-    return _claim_free(tx, row, children, lease, runnable, write_all=False)
+    return _claim_free(tx, row, children, lease, runnable, starts=starts)
 
 
 def cancel_unsettled(
@@ -126,7 +128,7 @@ def cancel_unsettled(
     if found is None:
         raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
     everyone = frozenset(range(found[0].children))
-    opened = claim_unsettled(tx, key, lease, everyone)
+    opened = claim_unsettled(tx, key, lease, everyone, starts=False)
     arrivals = [
         Arrival(0, position, held(opened.children[position]), outcome)
         for position in opened.claimed
@@ -147,12 +149,13 @@ def _claim_free(
     lease: Lease,
     runnable: frozenset[int],
     *,
-    write_all: bool,
+    write_all: bool = False,
+    starts: bool = True,
 ) -> Opened:
     after: list[ChildRow] = []
     claimed: list[int] = []
     for child in children:
-        ours = claim(child, lease) if child.position in runnable else None
+        ours = claim(child, lease, starts=starts) if child.position in runnable else None
         if ours is not None:
             claimed.append(child.position)
         if ours is not None or write_all:

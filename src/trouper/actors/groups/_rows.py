@@ -65,10 +65,15 @@ def _before_retirement(*fields: Any) -> list[Any]:
     return [*fields, False, False]
 
 
-@record("child", version=1)
+@record("child", version=2)
 @dataclass(frozen=True, slots=True)
 class ChildRow:
-    """One child. ``sequence`` 0 means unsettled; ``outcome`` is empty exactly then."""
+    """One child. ``sequence`` 0 means unsettled; ``outcome`` is empty exactly then.
+
+    ``token`` counts claims, ``attempt`` the executions whose start was claimed, ``failures`` those
+    that are known to have failed: this is what the budget of an effect bounds. ``due`` is the
+    instant (UTC) of a timer, or that of the next attempt.
+    """
 
     group: str
     position: int
@@ -83,6 +88,8 @@ class ChildRow:
     sequence: int
     outcome: bytes
     settled_at: float
+    attempt: int = 0
+    failures: int = 0
 
     @property
     def settled(self) -> bool:
@@ -94,10 +101,11 @@ class ChildRow:
         """Return who claimed it last."""
         return Incarnation(self.owner_epoch, self.owner_number)
 
-    @property
-    def attempt(self) -> int:
-        """Return how often it was claimed; a crash resets nothing."""
-        return self.token
+
+@upcaster("child", 1)
+def _before_attempts(*fields: Any) -> list[Any]:
+    token = fields[8]  # each claim was the start of an attempt then
+    return [*fields, token, 0]
 
 
 @record("settle", version=1)

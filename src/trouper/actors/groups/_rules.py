@@ -136,8 +136,12 @@ def is_free(child: ChildRow, lease: Lease) -> bool:
     return child.owner == NOBODY or lease.is_dead(child.owner) or child.expires <= lease.now
 
 
-def claim(child: ChildRow, lease: Lease) -> ChildRow | None:
-    """Claim a child, or None when it is not free."""
+def claim(child: ChildRow, lease: Lease, *, starts: bool = True) -> ChildRow | None:
+    """Claim a child, or None when it is not free.
+
+    A claim starts an attempt, but not of a child that failed before: that one waits until it is
+    due, and its start is claimed by `begin`. ``starts=False`` is for who will not run it at all.
+    """
     if not is_free(child, lease):
         return None
     return replace(
@@ -146,7 +150,28 @@ def claim(child: ChildRow, lease: Lease) -> ChildRow | None:
         owner_number=lease.owner.number,
         token=child.token + 1,
         expires=lease.expires,
+        attempt=child.attempt + (starts and not child.failures),
     )
+
+
+def begin(child: ChildRow, held: Claim) -> ChildRow:
+    """Count one more attempt of a child that is held, and is due.
+
+    Raises:
+        FenceMoved: the claim is not ours any more, or the child is settled: it must not run here.
+    """
+    _require_held(child, held, "this attempt does not begin")
+    return replace(child, attempt=child.attempt + 1)
+
+
+def postpone(child: ChildRow, held: Claim, due: float) -> ChildRow:
+    """Count a failure, and put the next attempt off until it is due; the claim stays.
+
+    Raises:
+        FenceMoved: the claim is not ours any more, or the child is settled.
+    """
+    _require_held(child, held, "this failure is not counted")
+    return replace(child, failures=child.failures + 1, due=due)
 
 
 def renew(child: ChildRow, held: Claim, expires: float) -> ChildRow | None:
@@ -164,20 +189,24 @@ def finalise(
     Raises:
         FenceMoved: the claim is not ours any more, or the child is settled. No number is used up.
     """
-    if child.settled or (child.owner, child.token) != (held.owner, held.token):
-        state = "settled" if child.settled else f"owned by {tuple(child.owner)}"
-        raise FenceMoved(
-            f"child {child.position} ({child.replay_key!r}) of group {child.group!r} is {state}; "
-            "this result is not counted",
-            key=child.group,
-            position=child.position,
-            replay_key=child.replay_key,
-        )
+    _require_held(child, held, "this result is not counted")
     sequence = row.counter + 1
     return (
         replace(row, counter=sequence),
         replace(child, sequence=sequence, outcome=outcome, settled_at=now),
     )
+
+
+def _require_held(child: ChildRow, held: Claim, verdict: str) -> None:
+    if child.settled or (child.owner, child.token) != (held.owner, held.token):
+        state = "settled" if child.settled else f"owned by {tuple(child.owner)}"
+        raise FenceMoved(
+            f"child {child.position} ({child.replay_key!r}) of group {child.group!r} is {state}; "
+            f"{verdict}",
+            key=child.group,
+            position=child.position,
+            replay_key=child.replay_key,
+        )
 
 
 def close(row: GroupRow, closes_seen: int, asked: Disposition) -> GroupRow:

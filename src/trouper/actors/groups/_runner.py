@@ -10,22 +10,37 @@ import trio
 from ...errors import NoExecutor
 from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, Completed, ErrorRecord, Failed, Outcome
+from ._retries import Retry
 
 
 class EffectContext:
     """What an effect may ask about the attempt it is.
 
-    ``key`` is the idempotency key to hand to the outside world, the same in every attempt;
-    ``attempt`` counts from 1 and survives crashes; ``due`` is the journaled instant of a timer
-    (UTC).
+    ``key`` is the idempotency key to hand to the outside world, the same in every attempt.
+    ``attempt`` counts the executions whose start was claimed, from 1 and across crashes: those that
+    ended with their process too. ``failures`` counts those that failed, which is what the effect's
+    ``attempts=`` bounds. ``deadline`` is the time (of `trio.current_time`) at which this attempt is
+    ended by the effect's ``timeout=``; infinity without one. ``due`` is the journaled instant (UTC)
+    of a timer, or of an attempt that had to wait; 0 for any other.
     """
 
-    __slots__ = ("_cancel_asked", "_scope", "attempt", "due", "key", "stuck")
+    __slots__ = (
+        "_cancel_asked",
+        "_scope",
+        "attempt",
+        "deadline",
+        "due",
+        "failures",
+        "key",
+        "stuck",
+    )
 
-    def __init__(self, key: str, attempt: int, due: float = 0.0) -> None:
+    def __init__(self, key: str, attempt: int, due: float = 0.0, failures: int = 0) -> None:
         self.key = key
         self.attempt = attempt
         self.due = due
+        self.failures = failures
+        self.deadline = float("inf")  # writer: the runner
         self._scope = trio.CancelScope()
         self._cancel_asked = False
         self.stuck: Exception | None = None  # why this attempt can come to no end here
@@ -74,15 +89,17 @@ class Runner(Protocol):
         ...
 
     async def run(self, ctx: EffectContext) -> Any:
-        """Return a value or an `Outcome`, or raise."""
+        """Return a value or an `Outcome`, or raise; `Retry` asks for one more attempt."""
         ...
 
 
 RunnerResolver: TypeAlias = Callable[[EffectEnvelope], Runner | None]
 
 
-async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | None:
+async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | None:
     """Run one attempt to its outcome, or to None when it was interrupted.
+
+    An attempt that a cancel reached is the last one, whatever it came to.
 
     Only an `Exception` is an outcome. What is not - KeyboardInterrupt, SystemExit, MemoryError -
     travels on and ends the system; nothing is journaled for it.
@@ -104,6 +121,10 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | None:
         return Failed(ErrorRecord.of(error))
     if not ended:
         return Cancelled() if ctx.cancelled else None
+    if isinstance(result, Retry):
+        if ctx.interrupted:
+            return None
+        return result.failed if ctx.cancelled else result
     return result if isinstance(result, Completed | Failed | Cancelled) else Completed(result)
 
 

@@ -36,7 +36,7 @@ class TimerRunner:
     __slots__ = ("_clock",)
     releasable = True
 
-    def __init__(self, clock: WallClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def run(self, ctx: EffectContext) -> None:
