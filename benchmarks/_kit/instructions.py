@@ -1,7 +1,8 @@
 """Instructions per operation, counted by valgrind: no clock, so a busy machine changes nothing.
 
-Every bench runs twice, each time in a process of its own, with few and with many operations; the
-difference belongs to the operations, and starting an interpreter cancels out.
+Every system runs once and forks for each bench, twice: with few and with many operations. A child
+inherits what was counted so far, so in the difference of the two the start of an interpreter
+cancels out; what is left belongs to the operations.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from .process import HERE, SystemFailed
 from .rounds import OURS
-from .rows import Comparison, Row
+from .rows import Against, Comparison, Row
 
 VALGRIND = [
     "valgrind",
@@ -23,8 +25,8 @@ VALGRIND = [
     "--cache-sim=no",
     "--cachegrind-out-file=/dev/null",
 ]
-TOTAL = re.compile(r"I +refs: +([\d,]+)")
-PATIENCE = 300.0
+TOTAL = re.compile(r"==(\d+)== I +refs: +([\d,]+)")
+PATIENCE = 600.0
 
 
 def is_there() -> bool:
@@ -33,80 +35,68 @@ def is_there() -> bool:
 
 
 def compare_instructions(
-    rows: Sequence[Row], commands: Mapping[str, Sequence[str]], native: frozenset[str]
+    rows: Sequence[Row], commands: Mapping[str, Sequence[str]], unseen: frozenset[str]
 ) -> list[Comparison]:
-    """Count every row for every system, but for those that are no Python programs.
+    """Count every row for every system but the unseen, whose work is not that of one Python thread.
+
+    Switching threads is the kernel's work, of which valgrind sees nothing.
 
     Raises:
         SystemFailed: A system broke down under valgrind.
     """
-    found: list[Comparison] = []
+    wanted: dict[str, list[tuple[str, int, int]]] = {}
+    pairs: list[tuple[str, Against]] = []
     for row in rows:
-        peers = [peer for peer in row.peers if peer.system not in native]
-        if not peers:
-            continue
-        ours = count(commands[OURS], row.bench, row.ops, row.actors)
-        for peer in peers:
-            theirs = count(commands[peer.system], row.bench, peer.ops, row.actors)
-            ratio = theirs / ours
-            found.append(
-                Comparison(
-                    row.title,
-                    peer.system,
-                    "count",
-                    ours,
-                    theirs,
-                    ratio,
-                    ratio,
-                    ratio,
-                    rounds=1,
-                    must=None,
-                    aim=None,
-                    gated=False,
-                )
-            )
-    return found
+        peers = [peer for peer in row.peers if peer.system not in unseen]
+        pairs += [(row.title, peer) for peer in peers]
+        for name, ops in ((OURS, row.ops), *((peer.system, peer.ops) for peer in peers)):
+            wanted.setdefault(name, []).append((row.bench, ops, row.actors))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {name: pool.submit(count, commands[name], of) for name, of in wanted.items()}
+    counts = {name: iter(job.result()) for name, job in jobs.items()}
+    titles = {title: next(counts[OURS]) for title in dict.fromkeys(title for title, _ in pairs)}
+    return [
+        _comparison(title, peer.system, titles[title], next(counts[peer.system]))
+        for title, peer in pairs
+    ]
 
 
-def count(command: Sequence[str], bench: str, ops: int, actors: int) -> float:
-    """Return the instructions of one operation.
+def _comparison(title: str, peer: str, ours: float, theirs: float) -> Comparison:
+    ratio = theirs / ours
+    return Comparison(
+        title, peer, "count", ours, theirs, ratio, ratio, ratio, 1, None, None, gated=False
+    )
+
+
+def count(command: Sequence[str], benches: Sequence[tuple[str, int, int]]) -> list[float]:
+    """Return the instructions of one operation of each bench of one system.
 
     Args:
         command: How the system is started.
-        bench: Which bench it runs.
-        ops: As many as take it a tenth of a second; a part of that is enough here.
-        actors: Passed on. There are at least as many operations.
+        benches: Bench, operations, actors. So many operations as take a tenth of a second; a part
+            of them is enough here, but there are at least as many as actors.
     """
-    few, many = max(ops // 20, actors, 1), max(ops // 4, 3 * actors, 3)
-    runs = [_start(command, bench, size, actors) for size in (few, many)]
-    (ops_of_few, of_few), (ops_of_many, of_many) = [_total(run, bench) for run in runs]
-    return (of_many - of_few) / (ops_of_many - ops_of_few)
-
-
-def _start(command: Sequence[str], bench: str, ops: int, actors: int) -> subprocess.Popen[str]:
-    run = subprocess.Popen(
-        [*VALGRIND, *command],
+    requests: list[tuple[str, int, int]] = []
+    for bench, ops, actors in benches:
+        requests += [
+            (bench, max(ops // 20, actors, 1), actors),
+            (bench, max(ops // 4, 3 * actors, 3), actors),
+        ]
+    done = subprocess.run(
+        [*VALGRIND, *command, "--fork"],
         cwd=HERE,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        input="".join(json.dumps(request) + "\n" for request in requests),
+        capture_output=True,
         text=True,
         env=os.environ | {"PYTHONHASHSEED": "0"},
+        timeout=PATIENCE,
+        check=False,
     )
-    assert run.stdin is not None
-    run.stdin.write(json.dumps([bench, ops, actors]) + "\n")
-    run.stdin.flush()
-    return run
-
-
-def _total(run: subprocess.Popen[str], bench: str) -> tuple[int, int]:
-    """Wait for a run; return how many operations it did and how many instructions it took."""
-    try:
-        answer, errors = run.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        answer, errors = run.communicate()
-    total = TOTAL.search(errors)
-    if not answer or total is None:
-        raise SystemFailed(f"{bench} under valgrind gave no count:\n{errors[-2000:]}")
-    return int(json.loads(answer)["ops"]), int(total[1].replace(",", ""))
+    totals = {int(pid): int(total.replace(",", "")) for pid, total in TOTAL.findall(done.stderr)}
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) < len(requests) or any(answer["pid"] not in totals for answer in answers):
+        raise SystemFailed(f"{command[-1]} gave no counts:\n{done.stderr[-2000:]}")
+    return [
+        (totals[many["pid"]] - totals[few["pid"]]) / (many["ops"] - few["ops"])
+        for few, many in zip(answers[::2], answers[1::2], strict=True)
+    ]

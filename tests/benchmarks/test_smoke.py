@@ -110,10 +110,13 @@ def test_a_result_becomes_a_page_with_its_plot(results: Path, tmp_path: Path) ->
 
 
 FAKE_VALGRIND = """#!/bin/sh
-read request
-ops=$(echo "$request" | tr -dc '0-9 ' | cut -d' ' -f2)
-echo "{\\"ops\\": $ops}"
-echo "==1== I   refs:      $((1000000 + 7 * ops))" >&2
+pid=1
+while read request; do
+  pid=$((pid + 1))
+  ops=$(echo "$request" | tr -dc '0-9 ' | cut -d' ' -f2)
+  echo "{\\"ops\\": $ops, \\"pid\\": $pid}"
+  echo "==$pid== I   refs:      $((1000000 + 7 * ops))" >&2
+done
 """
 
 
@@ -121,7 +124,10 @@ def test_the_instructions_of_a_start_cancel_out(tmp_path: Path) -> None:
     fake = tmp_path / "valgrind"
     fake.write_text(FAKE_VALGRIND)
     fake.chmod(0o755)
-    program = "from _kit.instructions import count; print(count([], 'tell', 4000, 10))"
+    program = (
+        "from _kit.instructions import count;"
+        "print(count(['system'], [('tell', 4000, 10), ('ring', 500, 503)]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=MESSAGING.parent,
@@ -130,4 +136,18 @@ def test_the_instructions_of_a_start_cancel_out(tmp_path: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert done.stdout == "7.0\n", done.stderr
+    assert done.stdout == "[7.0, 7.0]\n", done.stderr
+
+
+def test_a_system_serves_each_bench_in_a_child_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "_peers.serve", "task", "--fork"],
+        cwd=MESSAGING.parent,
+        input='["blocking", 10, 2]\n["blocking", 20, 2]\n',
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["ops"] for answer in answers] == [10, 20], done.stderr
+    assert answers[0]["pid"] != answers[1]["pid"]
