@@ -7,6 +7,7 @@ and the next open goes on. It reads keys and not rows: damage does not stop it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -29,6 +30,8 @@ SWEEP_ROWS = 256
 
 MEMBERS_AT_ONCE = 32
 GROUPS, SCOPES = b"R", b"Z"
+
+_RUN = re.compile(r"#\d+")  # what ends the name of a run; runs below it begin with that name
 
 Doomed: TypeAlias = tuple[str, bytes]
 """Table and prefix of keys; no table and a scope stands for everything that belongs to it."""
@@ -55,8 +58,12 @@ def sweep_key(tag: bytes, name: str) -> bytes:
 
 
 def being_swept(tx: Reader, scope: str) -> bool:
-    """Tell whether a scope was retired and is not gone yet."""
-    return tx.get(GROUP_TABLE, sweep_key(SCOPES, scope), SweepRow) is not None
+    """Tell whether a scope, or one that it lies in, was retired and is not gone yet."""
+    above = [scope[: run.end()] for run in _RUN.finditer(scope)]
+    return any(
+        tx.get(GROUP_TABLE, sweep_key(SCOPES, each), SweepRow) is not None
+        for each in dict.fromkeys([*above, scope])
+    )
 
 
 def everything_in(scope: str) -> Doomed:
