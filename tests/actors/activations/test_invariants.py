@@ -9,7 +9,8 @@ import pytest
 from trouper import Activation, durable, effect, open_system
 from trouper.actors.activations import activation_invariants
 from trouper.actors.activations._rows import activation_key
-from trouper.actors.groups import GroupRow, group_key
+from trouper.actors.groups import GroupRow, MemberRow, begin_run, group_key
+from trouper.actors.groups._scopes import leave
 from trouper.store import LmdbStore, check
 
 
@@ -49,3 +50,18 @@ async def test_a_step_without_its_group_is_found(journal: Path) -> None:
         await store.commit(lambda tx: tx.delete("group", group_key(group.key)))
     (finding,) = check(journal, invariants=[activation_invariants]).findings
     assert finding.what == f"step 1 of 'k#0' is group {group.key!r}, which is not there"
+
+
+async def test_a_run_that_is_live_after_its_end_is_found(journal: Path) -> None:
+    async with LmdbStore(journal) as store:
+        await store.commit(lambda tx: begin_run(tx, "k#0", "k", ""))
+    report = check(journal, invariants=[activation_invariants])
+    assert [f.what for f in report.findings] == ["activation 'k' has ended; its run is live"]
+
+
+async def test_a_scope_that_lists_what_is_not_there_is_found(journal: Path) -> None:
+    async with LmdbStore(journal) as store:
+        await store.commit(lambda tx: leave(tx, MemberRow("k#0", "activation", "nobody")))
+    report = check(journal, invariants=[activation_invariants])
+    says = "scope 'k#0' lists activation 'nobody', which is not there"
+    assert [finding.what for finding in report.findings] == [says]

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trouper import Activation, durable, effect, open_system
-from trouper.actors.groups import ChildRow, GroupRow, group_invariants
+from trouper.actors.activations import activation_invariants
+from trouper.actors.groups import (
+    FINISHED,
+    UNFINISHED,
+    ChildRow,
+    GroupRow,
+    MemberRow,
+    SweepRow,
+    group_invariants,
+    member_key,
+    take_off,
+)
+from trouper.actors.groups._retire import retire_scope
 from trouper.actors.groups._rows import SettleRow, child_key, group_key, settle_key
 from trouper.store import LmdbStore, Tx, check
 
@@ -78,6 +91,19 @@ def no_group(tx: Tx, group: GroupRow) -> None:
     tx.delete("group", group_key(group.key))
 
 
+def not_listed(tx: Tx, group: GroupRow) -> None:
+    take_off(tx, FINISHED, MemberRow(group.scope, "group", group.key))
+
+
+def listed_as_unfinished(tx: Tx, group: GroupRow) -> None:
+    member = MemberRow(group.scope, "group", group.key)
+    tx.put("group", member_key(UNFINISHED, member), member)
+
+
+def retired_and_not_swept(tx: Tx, group: GroupRow) -> None:
+    tx.put("group", group_key(group.key), replace(group, retired=True))
+
+
 BROKEN: list[tuple[Callable[[Tx, GroupRow], None], str]] = [
     (count_too_high, "counts 4 ranks; its children carry [1, 2, 3]"),
     (a_child_less, "has 3 children; there are rows of positions [0, 1]"),
@@ -88,6 +114,9 @@ BROKEN: list[tuple[Callable[[Tx, GroupRow], None], str]] = [
     (a_rank_without_terminal, "has a child 1 with a rank and no terminal"),
     (a_terminal_without_rank, "has a child 1 with a terminal and no rank"),
     (no_group, "which is not there"),
+    (not_listed, "is not listed as finished in scope 'k#0'"),
+    (listed_as_unfinished, "is listed as unfinished in scope 'k#0'"),
+    (retired_and_not_swept, "is retired, and 3 of its rows are left in 'record'; no sweep"),
 ]
 
 
@@ -116,3 +145,20 @@ async def test_the_rows_of_a_group_that_is_gone_are_one_finding_in_each_table(
         await store.commit(lambda tx: no_group(tx, group))
     report = check(journal, invariants=[group_invariants])
     assert [finding.table for finding in report.findings] == ["group", "record", "settle"]
+
+
+async def test_what_a_sweep_has_still_to_take_is_no_finding(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+
+    @durable(name="wide")
+    async def wide(act: Activation) -> None:
+        await act.all_of(*[act.call(one, n) for n in range(300)])
+
+    options: dict[str, Any] = {"effects": [one], "activities": [wide], "keep_groups": True}
+    async with open_system("s", store=path, **options) as system:
+        await system.run(wide, key="k")
+    async with LmdbStore(path) as store:
+        ((_, group),) = store.scan("group", b"G", GroupRow)
+        await store.commit(lambda tx: retire_scope(tx, group.scope))
+        assert store.scan("group", b"Z", SweepRow)
+    assert check(path, invariants=[group_invariants, activation_invariants]).ok
