@@ -234,6 +234,9 @@ class Operations:
             raise OperationMismatch(
                 f"operation {key!r} was recorded for another request; a new one needs its own key",
                 key=key,
+                field="request",
+                recorded=actor.row.request.hex(),
+                offered=asked.hex(),
             )
         return Operation(actor)
 

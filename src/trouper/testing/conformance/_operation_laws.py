@@ -237,7 +237,9 @@ async def a_key_belongs_to_one_request(bench: OperationBench) -> None:
             )  # the order of a mapping is no difference
             before = life.journal()
             for other in ({"cents": 6, "to": "a"}, {"cents": 5}, {"cents": 5.0, "to": "a"}, None):
-                await refused(OperationMismatch, owner.open(key, other))
+                error = await refused(OperationMismatch, owner.open(key, other))
+                assert error.facts["key"] == key
+                assert error.facts["recorded"] != error.facts["offered"]
             assert life.journal() == before
 
 
