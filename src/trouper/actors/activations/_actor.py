@@ -24,20 +24,17 @@ from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
     Disposition,
-    EffectContext,
     GroupRow,
     Opened,
     Outcome,
-    Runner,
     decode_outcome,
-    due_of,
     encode_outcome,
-    no_executor,
 )
 from ._driver import Driver, Ended, Stuck, Waiting
 from ._history import History, Offer
 from ._rows import TABLE, ActivationRow, StepRow, steps_prefix
-from ._turn import Blocked, Cancel, Command, Ranked, StepEnded, Turn
+from ._single import SingleStep
+from ._turn import Blocked, Cancel, Command, Ranked, StepDue, StepEnded, StepFailed, Turn
 
 if TYPE_CHECKING:
     from ._service import Activations
@@ -71,7 +68,7 @@ class ActivationActor(SingleWriter[Command]):
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
         self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
-        self._step: tuple[int, EffectContext] | None = None  # the single step that runs here
+        self._step = SingleStep(service.host, self._step_news)
         self._watching: str = ""  # the group whose news we asked for
         self._gone = False  # not live any more: nothing is decided here
         self._told = trio.Event()  # whoever waits has his answer, or learns that none comes
@@ -135,6 +132,8 @@ class ActivationActor(SingleWriter[Command]):
         if not changed:
             if turn.stuck is not None:
                 self._park(turn.stuck)
+            elif turn.wait is not None:
+                self._step.wait(turn.wait)  # as recorded by an earlier process
             return None
         expected = 0 if self._fresh else self.row.head
         turn.row = replace(turn.row, head=expected + 1)
@@ -158,13 +157,21 @@ class ActivationActor(SingleWriter[Command]):
         for command in commands:
             match command:
                 case StepEnded(number, outcome):
-                    if self._step is not None and self._step[0] == number:
-                        self._step = None
+                    self._step.ended(number)
                     row = driver.history.steps[number]
                     if number == driver.cancel_step or row.outcome:
                         continue
                     row = replace(row, outcome=outcome, settled_at=self._service.host.now())
                     driver.history.steps[number] = turn.steps[number] = row
+                case StepFailed(number, due):
+                    self._step.ended(number)
+                    row = driver.history.steps[number]
+                    if number == driver.cancel_step:
+                        continue
+                    row = replace(row, failures=row.failures + 1, due=due)
+                    driver.history.steps[number] = turn.steps[number] = row
+                case StepDue(number):
+                    self._step.is_due(number)
                 case Cancel() if turn.row.cancel_step < 0:
                     # Let the function reach its wait first; the cancel is seen at that step.
                     self._advance(driver, turn)
@@ -220,8 +227,10 @@ class ActivationActor(SingleWriter[Command]):
                 turn.open = (waiting, host.resolve_for_open(waiting.group))
             elif (stuck := host.group(waiting.key).stuck) is not None:
                 turn.stuck = stuck
-        elif self._step is None or self._step[0] != waiting.number:
-            self._start_step(driver, waiting, turn)
+        elif self._step.number != waiting.number:
+            recorded = driver.history.steps.get(waiting.number)
+            self._step.decide(self.row.scope, waiting, recorded, turn)
+            driver.history.steps |= turn.steps
 
     def _advance(self, driver: Driver, turn: Turn) -> None:
         if turn.row.outcome or turn.stuck is not None:
@@ -275,30 +284,6 @@ class ActivationActor(SingleWriter[Command]):
         turn.stop_step = row.number
         turn.cancel_child = row.key
 
-    def _start_step(self, driver: Driver, waiting: Offer, turn: Turn) -> None:
-        host = self._service.host
-        envelope = waiting.envelope
-        assert envelope is not None
-        runner = host.resolve(envelope)
-        if runner is None:
-            turn.stuck = no_executor(envelope)
-            return
-        row = driver.history.steps.get(waiting.number) or StepRow(
-            scope=self.row.scope,
-            number=waiting.number,
-            combinator=str(waiting.combinator),
-            key=waiting.key,
-            fingerprint=waiting.fingerprint,
-            envelope=envelope.encoded(),
-            due=due_of(envelope, host.now()),
-            attempt=0,
-            outcome=b"",
-            settled_at=0.0,
-        )
-        row = replace(row, attempt=row.attempt + 1)
-        driver.history.steps[row.number] = turn.steps[row.number] = row
-        turn.start = (row, runner)
-
     # -- what is durable ------------------------------------------------------------------------
 
     def _landed(self, turn: Turn, opened: Opened | None, closed: Sequence[GroupRow]) -> None:
@@ -311,10 +296,7 @@ class ActivationActor(SingleWriter[Command]):
         for group in closed:
             host.closed(group)
             self._service.finish_losers(group)
-        if turn.stop_step >= 0 and self._step is not None and self._step[0] == turn.stop_step:
-            self._step[1].cancel()
-            self._step = None
-        elif turn.cancel_child:
+        if not self._step.cancel(turn.stop_step) and turn.cancel_child:
             self._service.cancel(turn.cancel_child)
         if opened is not None and turn.open is not None:
             step, runners = turn.open
@@ -322,7 +304,9 @@ class ActivationActor(SingleWriter[Command]):
             host.adopt(opened, runners).watchers.append(self._news)
             self.post(Ranked())  # ranks may be there already
         if turn.start is not None:
-            self._run_step(*turn.start)
+            self._step.start(*turn.start)
+        elif turn.wait is not None:
+            self._step.wait(turn.wait)
         if turn.row.ended:
             self._finish(decode_outcome(turn.row.outcome))
         elif turn.stuck is not None:
@@ -331,20 +315,9 @@ class ActivationActor(SingleWriter[Command]):
     def _news(self) -> None:
         self.post(Ranked())
 
-    def _run_step(self, row: StepRow, runner: Runner) -> None:
-        context = EffectContext(row.key, row.attempt, row.due)
-        self._step = (row.number, context)
-        self._service.host.attempt(
-            runner, context, lambda outcome: self._step_over(row.number, context, outcome)
-        )
-
-    def _step_over(self, number: int, context: EffectContext, outcome: Outcome | None) -> None:
-        if self._gone:
-            return
-        if outcome is not None:
-            self.post(StepEnded(number, encode_outcome(outcome)))
-        elif context.stuck is not None:
-            self.post(Blocked(context.stuck))
+    def _step_news(self, command: Command) -> None:
+        if not self._gone:
+            self.post(command)
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -374,5 +347,6 @@ class ActivationActor(SingleWriter[Command]):
             self._service.unwatch(self._watching, self._news)
             self._watching = ""
         self._gone = True
+        self._step.leave()
         self._told.set()
         self._service.left(self)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ...store import record, row_key
+from ...store import record, row_key, upcaster
 
 TABLE = "record"
 
@@ -39,12 +40,16 @@ class ActivationRow:
         return f"{self.key}#{self.run}"
 
 
-@record("step", version=1)
+@record("step", version=2)
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """One step. A single call carries its envelope and, once it ended, its outcome; a group step
     carries the group's key. Its answer is derived from the group's ranks, until ``outcome`` holds
-    those that the answer took: then the run has gone past the group."""
+    those that the answer took: then the run has gone past the group.
+
+    ``attempt`` counts the executions whose start was journaled, ``failures`` those known to have
+    failed. ``due`` is the instant (UTC) of a timer, or that of the next attempt.
+    """
 
     scope: str
     number: int
@@ -56,11 +61,17 @@ class StepRow:
     attempt: int
     outcome: bytes
     settled_at: float
+    failures: int = 0
 
     @property
     def is_group(self) -> bool:
         """Tell whether this step opened a group."""
         return not self.envelope
+
+
+@upcaster("step", 1)
+def _before_failures(*fields: Any) -> list[Any]:
+    return [*fields, 0]
 
 
 def activation_key(key: str) -> bytes:

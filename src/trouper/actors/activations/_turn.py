@@ -28,6 +28,21 @@ class StepEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class StepFailed:
+    """An attempt of a single step failed, and the next one is due at an instant (UTC)."""
+
+    number: int
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepDue:
+    """The next attempt of a single step is due."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """A group that is waited for has news."""
 
@@ -44,7 +59,7 @@ class Blocked:
     reason: Exception
 
 
-Command: TypeAlias = Begin | StepEnded | Ranked | Cancel | Blocked
+Command: TypeAlias = Begin | StepEnded | StepFailed | StepDue | Ranked | Cancel | Blocked
 
 
 class Turn:
@@ -54,6 +69,7 @@ class Turn:
         self.row = row
         self.steps: dict[int, StepRow] = {}
         self.start: tuple[StepRow, Runner] | None = None
+        self.wait: StepRow | None = None
         self.open: tuple[Offer, Mapping[int, Runner]] | None = None
         self.close: list[tuple[str, int, Disposition, bool]] = []
         self.unpassed: list[str] = []  # groups whose answer nobody reads again, at the end

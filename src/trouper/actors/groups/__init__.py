@@ -58,6 +58,8 @@ from ._outcome import decode_outcome as decode_outcome
 from ._outcome import encode_outcome as encode_outcome
 from ._policy import Disposition as Disposition
 from ._policy import WakePolicy as WakePolicy
+from ._retries import Retries as Retries
+from ._retries import Retry as Retry
 from ._rows import GROUP_TABLE as GROUP_TABLE
 from ._rows import ChildRow as ChildRow
 from ._rows import GroupRow as GroupRow
@@ -129,6 +131,8 @@ __all__ = (
     "Opened",
     "Outcome",
     "Rank",
+    "Retries",
+    "Retry",
     "Runner",
     "RunnerResolver",
     "Settlement",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
@@ -12,19 +13,35 @@ from ._retries import Retry
 from ._runner import EffectContext, Runner, attempt
 from ._waiting import INSIDE
 
+log = logging.getLogger("trouper.groups")
+
 Over: TypeAlias = Callable[[Outcome | None], None]
 Again: TypeAlias = Callable[[Retry], None]
 
 
 @trio.lowlevel.enable_ki_protection
-def _hand_over(over: Over, again: Again | None, outcome: Outcome | Retry | None) -> None:
+def _hand_over(
+    context: EffectContext, over: Over, again: Again | None, outcome: Outcome | Retry | None
+) -> None:
     # Ctrl-C may interrupt an effect, never the actor that takes its outcome.
     if not isinstance(outcome, Retry):
         over(outcome)
     elif again is None:
         over(outcome.failed)
     else:
+        report_failure(context, outcome)
         again(outcome)
+
+
+def report_failure(context: EffectContext, retry: Retry) -> None:
+    """Say that an attempt failed and what follows: whoever waits learns of the last one only."""
+    log.warning(
+        "attempt %d of %s failed (%s); the next one is due in %.3g s",
+        context.attempt,
+        context.key,
+        retry.failed.error.message,
+        retry.after,
+    )
 
 
 class HostTasks:
@@ -62,7 +79,7 @@ class HostTasks:
             outcome = None if self.closing else await attempt(runner, context)
         finally:
             del self._attempts[context]
-        _hand_over(over, again, outcome)
+        _hand_over(context, over, again, outcome)
 
     def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
         """Start a task of this host; `close` waits for all of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -16,8 +15,6 @@ from ._retries import Retry
 from ._rows import ChildRow
 from ._runner import EffectContext, Runner, RunnerResolver, no_executor
 from ._timer import Clock, TimerRunner
-
-log = logging.getLogger("trouper.groups")
 
 
 class Children:
@@ -59,7 +56,6 @@ class Children:
             actor.arrived(child, encode_outcome(outcome))
 
     def _failed(self, actor: GroupActor, child: RunningChild, retry: Retry) -> None:
-        report_failure(child.context, retry)
         actor.lapsed(child, self._clock.now() + retry.after, partial(self._wait, actor, child))
 
     def _wait(self, actor: GroupActor, child: RunningChild, row: ChildRow) -> None:
@@ -102,14 +98,3 @@ class Children:
 
 def _context(row: ChildRow) -> EffectContext:
     return EffectContext(row.replay_key, row.attempt, row.due, row.failures)
-
-
-def report_failure(context: EffectContext, retry: Retry) -> None:
-    """Say that an attempt failed and what follows: whoever waits learns of the last one only."""
-    log.warning(
-        "attempt %d of %s failed (%s); the next one is due in %.3g s",
-        context.attempt,
-        context.key,
-        retry.failed.error.message,
-        retry.after,
-    )

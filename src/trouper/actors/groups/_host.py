@@ -19,8 +19,8 @@ from ...mailbox import Dispatcher
 from ...store import Store, Tx
 from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
-from ._attempts import Again, HostTasks, Over
-from ._children import Children, report_failure
+from ._attempts import Again, HostTasks, Over, report_failure
+from ._children import Children
 from ._claims import ClaimKeeper
 from ._cursor import Cursors
 from ._drain import GroupDrain
