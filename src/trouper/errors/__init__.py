@@ -65,6 +65,15 @@ from ._groups import OperationMismatch as OperationMismatch
 from ._groups import OutcomeUnknown as OutcomeUnknown
 from ._groups import ReplayMismatch as ReplayMismatch
 from ._groups import ScopeBusy as ScopeBusy
+from ._schedules import Deadlock as Deadlock
+from ._schedules import NeverQuiesced as NeverQuiesced
+from ._schedules import ScheduleDiverged as ScheduleDiverged
+from ._schedules import ScheduleError as ScheduleError
+from ._schedules import TokenForeign as TokenForeign
+from ._schedules import TokenGarbled as TokenGarbled
+from ._schedules import TokenRefused as TokenRefused
+from ._schedules import TokenStale as TokenStale
+from ._schedules import UnknownStrategy as UnknownStrategy
 from ._store import CorruptRecord as CorruptRecord
 from ._store import FenceMoved as FenceMoved
 from ._store import ForeignFork as ForeignFork
@@ -96,6 +105,7 @@ __all__ = (
     "CorruptGroup",
     "CorruptRecord",
     "CursorOutOfRange",
+    "Deadlock",
     "DrainDeferred",
     "EffectFailed",
     "EffectGroupsUnsupported",
@@ -121,6 +131,7 @@ __all__ = (
     "MembershipDropped",
     "MessageMismatch",
     "NameTaken",
+    "NeverQuiesced",
     "NoExecutor",
     "NondeterministicAwait",
     "NotHandled",
@@ -135,6 +146,8 @@ __all__ = (
     "Reject",
     "ReplayMismatch",
     "RestartLimitReached",
+    "ScheduleDiverged",
+    "ScheduleError",
     "ScopeBusy",
     "ScopeLeak",
     "ShuttingDown",
@@ -147,10 +160,15 @@ __all__ = (
     "StoreLost",
     "StoreOwned",
     "TimersFull",
+    "TokenForeign",
+    "TokenGarbled",
+    "TokenRefused",
+    "TokenStale",
     "TooLarge",
     "TopicFull",
     "TrouperError",
     "UnknownActivity",
+    "UnknownStrategy",
     "UpcastFailed",
     "ValueRefused",
     "WrongEngine",

@@ -1,0 +1,60 @@
+"""What exploring and replaying schedules refuses, or finds."""
+
+from __future__ import annotations
+
+from ._base import TrouperError
+
+
+class ScheduleError(TrouperError):
+    """Root of what the explorer of schedules raises."""
+
+
+class UnknownStrategy(ScheduleError, ValueError):
+    """No strategy has this name. The message lists the names there are."""
+
+    strategy: str
+
+
+class ScheduleDiverged(ScheduleError):
+    """A replayed schedule went another way than it was recorded, at ``step`` for the first time.
+
+    The code under test depends on something that nobody controls: a clock, a random number, the
+    order of a set. Or the recording is older than the code.
+    """
+
+    step: int
+    expected: str
+    found: tuple[str, ...]
+
+
+class NeverQuiesced(ScheduleError):
+    """A schedule had not come to rest after ``steps`` steps: something goes on for ever."""
+
+    steps: int
+
+
+class Deadlock(ScheduleError):
+    """Everything waits, nothing is pending, and asks are open.
+
+    ``waits`` is the wait-for graph, an edge each: (who waits, for whom, for what).
+    """
+
+    waits: tuple[tuple[str, str, str], ...]
+
+
+class TokenRefused(ScheduleError, ValueError):
+    """Root of the ways in which the token of a schedule is refused."""
+
+
+class TokenGarbled(TokenRefused):
+    """This is no token of a schedule, or a damaged one. Copy it again, whole."""
+
+
+class TokenForeign(TokenRefused):
+    """The token belongs to another scenario, or to another version of the format."""
+
+
+class TokenStale(TokenRefused):
+    """The scenario no longer does what the token puts in order; ``missing`` names it."""
+
+    missing: tuple[str, ...]

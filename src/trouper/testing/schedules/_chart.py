@@ -1,0 +1,130 @@
+"""What a message-sequence chart shows: who, in which rows, and from where to where.
+
+Only what leads to the failure: the actors that a constraint is about, those that wait for ever,
+and everything that happened before on account of which they did what they did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import Deadlock
+from ._event import Event, Kind
+from ._failure import Failure
+from ._trace import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step in a chart. Columns and rows count from 0.
+
+    Args:
+        number: Its place in the schedule, from 1.
+        kind: What kind of event it is.
+        label: What it is.
+        column: The actor that takes the step; -1 for a crash.
+        source: The column of the sender; None if that is not in the chart.
+        sent: The row in which it was sent; None if the scenario sent it.
+        outside: The sender, if it is not in the chart.
+        marks: The numbers, from 1, of the constraints that name it.
+        starts: The row in which the turn that it belongs to began.
+        is_busy: The actor still waited for something after it.
+    """
+
+    number: int
+    kind: Kind
+    label: str
+    column: int
+    source: int | None
+    sent: int | None
+    outside: str
+    marks: tuple[int, ...]
+    starts: int
+    is_busy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing before it is drawn.
+
+    Args:
+        title: The failure, in a line.
+        columns: The actors, in the order in which they first did something.
+        rows: The steps.
+        reasons: A sentence for each constraint.
+        left_out: How many steps of the schedule are not shown.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    reasons: tuple[str, ...]
+    left_out: int
+
+    @property
+    def note(self) -> str:
+        """Say what is not shown; empty if all is."""
+        if not self.left_out:
+            return ""
+        steps = "step that has" if self.left_out == 1 else "steps that have"
+        return f"{self.left_out} {steps} no part in it left out"
+
+
+def chart(failure: Failure) -> Chart:
+    """Return what a chart of the failing schedule shows."""
+    steps = _shown(failure)
+    columns = tuple({s.event.target: None for s in steps if s.event.kind != "crash"})
+    at = {name: column for column, name in enumerate(columns)}
+    row_of = {step.node: row for row, step in enumerate(steps)}
+    marks: dict[Event, list[int]] = {}
+    for number, constraint in enumerate(failure.constraints, 1):
+        marks.setdefault(constraint.first, []).append(number)
+        marks.setdefault(constraint.then, []).append(number)
+    rows = [
+        Row(
+            number=step.place + 1,
+            kind=step.event.kind,
+            label=step.event.label if step.event.kind != "crash" else step.event.phrase(),
+            column=at.get(step.event.target, -1),
+            source=at.get(step.event.sender),
+            sent=row_of.get(step.creator),
+            outside="" if step.event.sender in at else step.event.sender,
+            marks=tuple(marks.get(step.event, ())),
+            starts=row_of.get(step.turn, row),
+            is_busy=step.footprint.busy,
+        )
+        for row, step in enumerate(steps)
+    ]
+    error = failure.error
+    title = printable(f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": "))
+    reasons = tuple(printable(str(constraint)) for constraint in failure.constraints)
+    return Chart(title, columns, tuple(rows), reasons, len(failure.steps) - len(steps))
+
+
+def printable(text: str, width: int | None = None) -> str:
+    """Return text that a terminal and XML bear, cut to ``width`` letters."""
+    safe = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return safe if width is None or len(safe) <= width else safe[: max(width - 1, 0)] + "…"
+
+
+def _shown(failure: Failure) -> list[Step]:
+    actors = set(failure.order())
+    if isinstance(failure.error, Deadlock):
+        actors |= {name for waiter, target, _ in failure.error.waits for name in (waiter, target)}
+    by_node = {step.node: step for step in failure.steps}
+    todo = [
+        s.node
+        for s in failure.steps
+        if not actors or s.event.target in actors or s.event.kind == "crash"
+    ]
+    shown: set[int] = set()
+    while todo:
+        node = todo.pop()
+        if node in shown or node not in by_node:
+            continue
+        shown.add(node)
+        step = by_node[node]
+        todo += [step.creator, step.turn]
+        if step.event.kind != "crash":  # whatever was written before is not why it came
+            todo += step.conflicts
+    return [step for step in failure.steps if step.node in shown]

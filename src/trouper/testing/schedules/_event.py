@@ -1,0 +1,173 @@
+"""What an explorer chooses between, and what a step says it touched.
+
+An event's identity is its name, and its name is the same in every schedule that is equivalent to
+the one in which it was first seen: whose it is, who caused it, what it is, and how many of the
+kind there were before. A number that counts across senders would tie the name to the order that
+is being explored, and reduction would then mistake one event for two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, get_args
+
+Kind: TypeAlias = Literal["deliver", "reply", "commit", "timer", "crash", "rest"]
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Event:
+    """One thing that can happen next.
+
+    Args:
+        kind: ``deliver`` a message to an idle actor, ``reply`` to an actor that asked (or waited
+            for room), ``commit`` has returned, ``timer`` fires, ``crash``. ``rest`` is the
+            explorer's own: nothing more happens.
+        target: The actor that takes the step, by its path.
+        sender: Who sent it, replied or armed it.
+        what: The type of the message, the name of the timer, the table of the commit.
+        sequence: The how-many-th of this kind, target, sender and ``what``, from 1. Counted so
+            narrowly, an unrelated message renames nothing, and a token survives it.
+        life: How many crashes had happened when it was born.
+    """
+
+    kind: Kind
+    target: str
+    sender: str = ""
+    what: str = ""
+    sequence: int = 1
+    life: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"an event's kind is one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.sequence < 1 or self.life < 0:
+            raise ValueError(
+                f"an event's sequence counts from 1 and its life from 0, "
+                f"not {self.sequence} and {self.life}"
+            )
+
+    @property
+    def actor(self) -> tuple[str, int]:
+        """The actor that takes the step, in this life of it."""
+        return self.target, self.life
+
+    @property
+    def label(self) -> str:
+        """What it is, with its number unless it is the first: ``Put``, ``Put#2``."""
+        return self.what if self.sequence == 1 else f"{self.what}#{self.sequence}"
+
+    def phrase(self) -> str:
+        """Say it in the company of others at the same actor: ``d1's Put``."""
+        match self.kind:
+            case "deliver":
+                return f"{self.sender}'s {self.label}"
+            case "reply":
+                return f"{self.sender}'s reply to {self.label}"
+            case "commit":
+                return f"the commit {self.label}"
+            case "timer":
+                return f"the timer {self.label}"
+            case "crash":
+                return "the crash" if self.sequence == 1 else f"crash {self.sequence}"
+            case "rest":
+                return "rest"
+
+    def __str__(self) -> str:
+        after = f" (after crash {self.life})" if self.life and self.kind != "crash" else ""
+        match self.kind:
+            case "deliver" | "reply":
+                return f"`{self.target}` gets {self.phrase()}{after}"
+            case "commit" | "timer":
+                return f"`{self.target}`: {self.phrase()}{after}"
+            case _:
+                return self.phrase()
+
+
+REST: Final = Event("rest", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one step touched, and what it brought about.
+
+    Whatever a step reads or writes and does not report here makes reduction unsound: it then
+    leaves out schedules that differ.
+
+    Args:
+        creates: Events that were born in this step, in the order of sending.
+        withdraws: Events that it took back: a timer that it cancelled, a message of an ask that it
+            gave up. They never take place then.
+        reads: Journal keys that it read. A scan reports the name of its range, and so do writes
+            into that range.
+        writes: Journal keys that it wrote.
+        shares: What else it touched that others may touch too, and that a crash takes away: the
+            room of a bounded mailbox, a semaphore, an object in memory.
+        arms: It armed or cancelled a timer, or read the clock.
+        busy: The actor is in the middle of a turn now and takes no message.
+    """
+
+    creates: tuple[Event, ...] = ()
+    withdraws: tuple[Event, ...] = ()
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    shares: frozenset[str] = frozenset()
+    arms: bool = False
+    busy: bool = False
+
+
+Resource: TypeAlias = tuple[str, str]
+CLOCK: Final[Resource] = ("clock", "")
+DURABLE: Final[Resource] = ("durable", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """What a step read and wrote, of everything there is: two steps depend on it, or do not.
+
+    The whole relation is here. Same actor: both write the actor. A shared journal key or
+    resource: one of them writes it. A timer against a timer, or against arming one: firing writes
+    the clock, arming reads it. A crash against a write: the crash writes what outlives it, and
+    whoever changes something that outlives a crash - the journal, the clock - reads that.
+    """
+
+    reads: frozenset[Resource] = frozenset()
+    writes: frozenset[Resource] = field(default=frozenset())
+
+    def conflicts(self, other: Accesses) -> frozenset[Resource]:
+        """Return what the two would have to do in one order or the other; empty: they commute."""
+        return self.writes & other.writes | self.writes & other.reads | self.reads & other.writes
+
+
+def accesses(event: Event, footprint: Footprint) -> Accesses:
+    """Return what a step that has this footprint read and wrote."""
+    if event.kind == "crash":
+        return Accesses(writes=frozenset((DURABLE,)))
+    reads: set[Resource] = {("key", key) for key in footprint.reads}
+    writes: set[Resource] = {("actor", f"{event.life} {event.target}")}
+    writes.update(("key", key) for key in footprint.writes)
+    # after a crash it is another mailbox, another object
+    writes.update(("shared", f"{event.life} {name}") for name in footprint.shares)
+    if footprint.arms:
+        reads.add(CLOCK)
+    if event.kind == "timer":
+        writes.add(CLOCK)
+    if footprint.writes or event.kind == "timer":
+        reads.add(DURABLE)
+    return Accesses(frozenset(reads), frozenset(writes))
+
+
+def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> bool:
+    """Tell whether the order of two steps can matter."""
+    return bool(accesses(*one).conflicts(accesses(*other)))
+
+
+def spell(things: Iterable[Resource]) -> str:
+    """Say what two steps have in common, as far as it is not plain from their names."""
+    names = sorted(
+        f"journal key {name}" if kind == "key" else name.partition(" ")[2]
+        for kind, name in things
+        if kind in ("key", "shared")
+    )
+    return ", ".join(names)

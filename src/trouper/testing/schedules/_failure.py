@@ -1,0 +1,73 @@
+"""A failing schedule, and how it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._event import Event
+from ._order import Constraint
+from ._trace import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A schedule that failed, in its smallest form.
+
+    Args:
+        error: What was raised.
+        constraints: What has to come before what for it to fail.
+        steps: The schedule.
+        token: What replays it.
+        rerun: The command that does so.
+        played: How far exploration got.
+        needs_tape: The constraints alone do not lead to it.
+    """
+
+    error: Exception
+    constraints: tuple[Constraint, ...]
+    steps: tuple[Step, ...]
+    token: str
+    rerun: str | None
+    played: str
+    needs_tape: bool
+
+    def order(self) -> dict[str, list[str]]:
+        """Return, for each actor that a constraint is about, what it did, in order."""
+        contested = {
+            event.target: None
+            for constraint in self.constraints
+            for event in (constraint.first, constraint.then)
+            if event.kind != "crash"
+        }
+        return {
+            actor: [_short(s.event) for s in self.steps if actor == s.event.target or _is_cut(s)]
+            for actor in contested
+        }
+
+    def text(self) -> str:
+        """Tell it: why, in which order, and how to see it again."""
+        error = f"{type(self.error).__name__}: {self.error}".rstrip(": ")
+        lines = [error, "", *self._reasons(), ""]
+        orders = self.order()
+        width = max(map(len, orders), default=0)
+        lines += [f"  {actor:<{width}}  {', '.join(steps)}" for actor, steps in orders.items()]
+        lines += [""] if orders else []
+        lines.append(self.token)
+        if self.rerun is not None:
+            lines.append(self.rerun)
+        return "\n".join([*lines, self.played])
+
+    def _reasons(self) -> list[str]:
+        if self.needs_tape:
+            return ["It takes the whole schedule; what raced in it:", *map(str, self.constraints)]
+        if not self.constraints:
+            return ["It fails in the ordinary order, too."]
+        return [str(constraint) for constraint in self.constraints]
+
+
+def _short(event: Event) -> str:
+    return "CRASH" if event.kind == "crash" else event.phrase()
+
+
+def _is_cut(step: Step) -> bool:
+    return step.event.kind == "crash"

@@ -1,0 +1,365 @@
+"""What happened in one schedule, and what happened before what.
+
+Happens-before is kept as one bit mask per node: a node is a step, or a birth outside of any step
+(what the scenario sent before it began). Two kinds of edges are told apart, because only one of
+them can be turned around: what a step *requires* (the step that sent its message, its own turn so
+far, messages that delivery puts before it), and what it merely *conflicts* with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ...errors import InvariantError
+from ._event import Accesses, Event, Footprint, Resource, accesses
+
+Delivery: TypeAlias = Literal["causal", "pairwise"]
+Time: TypeAlias = Literal["idle", "anytime"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may happen next, and for how long.
+
+    Args:
+        delivery: ``causal``: a message is not delivered before one to the same actor whose sending
+            happened before its own, which is exactly what one process can do. ``pairwise``: only
+            what one sender sent to one actor keeps its order, as on a network.
+        time: ``idle``: a timer fires when nothing else can happen. ``anytime``: also before.
+        fair_after: From this step on the oldest event is next, whatever the strategy, so that
+            code which polls comes to an end.
+        max_steps: A schedule that is not at rest after so many steps fails with `NeverQuiesced`.
+    """
+
+    delivery: Delivery = "causal"
+    time: Time = "idle"
+    fair_after: int = 1_000
+    max_steps: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.delivery not in ("causal", "pairwise"):
+            raise ValueError(f"delivery is causal or pairwise, not {self.delivery!r}")
+        if self.time not in ("idle", "anytime"):
+            raise ValueError(f"time is idle or anytime, not {self.time!r}")
+        if not 1 <= self.fair_after <= self.max_steps:
+            raise ValueError(
+                f"need 1 <= fair_after <= max_steps, not {self.fair_after} and {self.max_steps}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event that took place. Masks and numbers count nodes."""
+
+    event: Event
+    footprint: Footprint
+    accesses: Accesses
+    place: int  # in the schedule, from 0
+    node: int
+    creator: int  # the node it was born in; -1 for a crash
+    turn: int  # the first node of the turn it belongs to
+    required: int  # mask of all that must come before it
+    conflicts: tuple[int, ...]  # the last steps that it depends on, resource by resource
+    past: int  # mask of all that happened before it
+
+
+@dataclass(frozen=True, slots=True)
+class _Birth:
+    node: int
+    order: int  # among all births: the age of an event
+
+
+@dataclass(slots=True)
+class _Touch:
+    writer: int | None
+    readers: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    first: int
+    last: int
+    busy: bool
+
+
+class Trace:
+    """The steps of one schedule so far, in order, with what happened before each of them."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.steps: list[Step] = []
+        self.life = 0  # crashes so far
+        self._pasts: list[int] = []  # by node, the node itself included
+        self._levels: list[int] = []  # by node: the length of the longest chain that leads to it
+        self._births: dict[Event, _Birth] = {}
+        self._lost = 0  # mask of what a crash took away without a trace
+        self._done: set[Event] = set()
+        self._withdrawn: set[Event] = set()
+        self._withdrawals: list[tuple[Step, Step]] = []  # as if it came just before, and by whom
+        self._outside: dict[str, int] = {}  # by sender: its last birth outside of any step
+        self._touches: dict[Resource, _Touch] = {}
+        self._turns: dict[tuple[str, int], _Turn] = {}
+        self._taken: dict[tuple[str, int], list[Step]] = {}  # messages delivered to an actor
+        self._by_node: dict[int, Step] = {}
+
+    # --- births -----------------------------------------------------------------------------------
+
+    def born(self, events: Iterable[Event]) -> None:
+        """Take in events that no step brought about: what the scenario itself sent."""
+        before = self._mask(step.node for step in self.steps)
+        for event in events:
+            chained = self._outside.get(event.sender)
+            past = before | (0 if chained is None else self._pasts[chained])
+            self._outside[event.sender] = node = self._node(past, 0)
+            self._bear(event, node)
+
+    def _bear(self, event: Event, node: int) -> None:
+        if event in self._births:
+            raise InvariantError(f"two events of one schedule have one name: {event!r}")
+        if event.life != self.life:
+            raise InvariantError(f"{event!r} was born after {self.life} crashes: wrong life")
+        self._births[event] = _Birth(node, len(self._births))
+
+    def age(self, event: Event) -> int:
+        """Return its place in the order of births; a crash is younger than everything."""
+        birth = self._births.get(event)
+        if birth is not None:
+            return birth.order
+        if event.kind in ("crash", "rest"):
+            return len(self._births)
+        raise InvariantError(f"an event is offered that nothing brought about: {event!r}")
+
+    def creator(self, event: Event) -> Step | None:
+        """Return the step that an event was born in; None for what the scenario sent."""
+        birth = self._births.get(event)
+        return None if birth is None else self._by_node.get(birth.node)
+
+    def pending(self) -> list[Event]:
+        """Return what was born in this life and did not take place, oldest first."""
+        gone = self._done | self._withdrawn
+        return [e for e in self._births if e.life == self.life and e not in gone]
+
+    def precedes(self, one: Event, other: Event) -> bool:
+        """Tell whether delivery keeps the one message before the other, to the same actor."""
+        first, then = self._births[one], self._births[other]
+        if self.rules.delivery == "pairwise":
+            return one.sender == other.sender and first.order < then.order
+        if first.node == then.node:
+            return first.order < then.order
+        return bool(self._pasts[then.node] >> first.node & 1)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def append(self, event: Event, footprint: Footprint) -> Step:
+        """Take in that an event took place and what its step touched."""
+        step = self._step(event, footprint, len(self._pasts))
+        for lost in footprint.withdraws:
+            self._withdrawn.add(lost)
+            as_if = self._step(lost, Footprint(), len(self._pasts), begins=True)
+            self._withdrawals.append((as_if, step))
+        near = (self._levels[node] for node in _bits(step.past & self._edge(step)))
+        self._node(step.past, 1 + max(near, default=0))
+        self.steps.append(step)
+        self._by_node[step.node] = step
+        self._done.add(event)
+        if event.kind == "crash":
+            self.life += 1
+            self._lost |= ~self._pasts[step.node] & ((1 << len(self._pasts)) - 1)
+        else:
+            self._turns[event.actor] = _Turn(step.turn, step.node, footprint.busy)
+            if event.kind == "deliver":
+                self._taken.setdefault(event.actor, []).append(step)
+        for resource in step.accesses.writes:
+            self._touches[resource] = _Touch(step.node, [])
+        for resource in step.accesses.reads - step.accesses.writes:
+            self._touches.setdefault(resource, _Touch(None, [])).readers.append(step.node)
+        for child in footprint.creates:
+            self._bear(child, step.node)
+        return step
+
+    def _step(self, event: Event, footprint: Footprint, node: int, *, begins: bool = False) -> Step:
+        touched = accesses(event, footprint)
+        conflicts = tuple(sorted(self._conflicts(touched)))
+        turn = self._turns.get(event.actor)
+        goes_on = turn is not None and turn.busy and event.kind != "crash" and not begins
+        required = self._required(event, turn if goes_on else None)
+        past = required
+        for other in conflicts:
+            past |= self._pasts[other]
+        first = turn.first if turn is not None and goes_on else node
+        birth = self._births.get(event)
+        creator = -1 if birth is None else birth.node
+        place = len(self.steps)
+        return Step(
+            event, footprint, touched, place, node, creator, first, required, conflicts, past
+        )
+
+    def _conflicts(self, touched: Accesses) -> set[int]:
+        found: set[int] = set()
+        for resource in touched.writes | touched.reads:
+            touch = self._touches.get(resource)
+            if touch is None:
+                continue
+            if touch.writer is not None:
+                found.add(touch.writer)
+            if resource in touched.writes:
+                found.update(touch.readers)
+        return found
+
+    def _required(self, event: Event, turn: _Turn | None) -> int:
+        if event.kind == "timer" and self.rules.time == "idle":
+            # all else had to come to rest first, or was lost
+            return ((1 << len(self._pasts)) - 1) & ~self._lost
+        birth = self._births.get(event)
+        mask = 0 if birth is None else self._pasts[birth.node]
+        if turn is not None:
+            mask |= self._pasts[turn.last]
+        if event.kind == "deliver":
+            for step in self._taken.get(event.actor, ()):
+                if self.precedes(step.event, event):
+                    mask |= self._pasts[step.node]
+        return mask
+
+    def _edge(self, step: Step) -> int:
+        """Return a mask of nodes among which are all direct predecessors of a step."""
+        if step.event.kind == "timer" and self.rules.time == "idle":
+            return step.past
+        mask = self._mask(step.conflicts)
+        if step.creator >= 0:
+            mask |= 1 << step.creator
+        mask |= self._mask(taken.node for taken in self._taken.get(step.event.actor, ()))
+        return mask
+
+    def _node(self, past: int, level: int) -> int:
+        node = len(self._pasts)
+        self._pasts.append(past | 1 << node)
+        self._levels.append(level)
+        return node
+
+    @staticmethod
+    def _mask(nodes: Iterable[int]) -> int:
+        mask = 0
+        for node in nodes:
+            mask |= 1 << node
+        return mask
+
+    # --- what could have been the other way round -------------------------------------------------
+
+    def races(self, step: Step) -> Iterator[Step]:
+        """Yield the steps that this one came after, and could have come before.
+
+        Only those with nothing in between: what lies further back turns up once the nearer one
+        has been turned around. Two things hide what could have been. A busy actor is a lock: a
+        message to it races with the message that began the turn before, not with the reply that
+        ended it. And of two timers the earlier one is first: a timer races with the step that
+        armed the timer before it.
+        """
+        lock = self._lock(step)
+        for node in step.conflicts:
+            near = head = self._by_node[node]
+            if step.required >> node & 1:
+                continue
+            if near.event.kind == step.event.kind == "timer":
+                yield from self._armings(step, near)
+                continue
+            if lock is not None and near.event.actor == step.event.actor:
+                if near is not lock:
+                    continue  # the same turn, named by another resource
+                head = self._by_node[lock.turn]
+                if step.required >> head.node & 1:
+                    continue
+            if not self._is_between(step, node, head.node, lock):
+                yield head
+
+    def _armings(self, step: Step, timer: Step) -> Iterator[Step]:
+        while timer.event.kind == "timer":  # one that a timer armed has that one before it, too
+            armed = self._by_node.get(timer.creator)
+            if armed is None or step.required >> armed.node & 1:
+                return
+            yield armed
+            timer = armed
+
+    def _lock(self, step: Step) -> Step | None:
+        """Return the last step of the turn that had to end before this one could begin its own."""
+        if step.turn != step.node or step.event.kind == "crash":
+            return None
+        same = [n for n in step.conflicts if self._by_node[n].event.actor == step.event.actor]
+        return self._by_node[max(same)] if same else None
+
+    def _is_between(self, step: Step, node: int, head: int, lock: Step | None) -> bool:
+        for other in step.conflicts:
+            if other == node:
+                continue
+            if lock is not None and lock.node == node and self._pasts[lock.node] >> other & 1:
+                continue  # it came before the lock was free: no room to turn it around alone
+            if self._pasts[other] >> head & 1:
+                return True
+        return False
+
+    def initials(self, step: Step, head: Step) -> list[Event]:
+        """Return what can come first when a step comes before a race's other side.
+
+        That is: of all that came after ``head`` without depending on it, and the step itself, the
+        events that depend on none of the others.
+        """
+        rest = [s for s in self.steps if head.node < s.node < step.node]
+        free = [s for s in rest if not s.past >> head.node & 1]
+        mask = self._mask(s.node for s in free)
+        found = [s.event for s in free if not s.past & mask]
+        # its own past says too much, since it came after ``head``, and its conflicts too little:
+        # each names only the last step that touched something
+        waits = step.required & mask or any(s.accesses.conflicts(step.accesses) for s in free)
+        return found if waits else [*found, step.event]
+
+    def withdrawn(self) -> Iterator[tuple[Step, Step]]:
+        """Yield what was taken back, as a step that could have been, and before which one."""
+        for lost, step in self._withdrawals:
+            yield from ((lost, head) for head in self.races(lost))
+            yield self._step(lost.event, Footprint(), len(self._pasts), begins=True), step
+            if lost.event.kind == step.event.kind == "timer":
+                yield from ((lost, head) for head in self._armings(lost, step))
+
+    def blocked(self) -> list[Step]:
+        """Return the messages that busy actors never took, as steps that would have been next.
+
+        An actor that is busy for ever hides what could have come first.
+        """
+        found: list[Step] = []
+        for event in self.pending():
+            turn = self._turns.get(event.actor)
+            if event.kind in ("deliver", "timer") and turn is not None and turn.busy:
+                found.append(self._step(event, Footprint(), len(self._pasts), begins=True))
+        return found
+
+    # --- what is the same schedule ----------------------------------------------------------------
+
+    def canonical(self) -> bytes:
+        """Return what all equivalent schedules have in common and no other: a digest.
+
+        It is taken of the Foata normal form: each event with the length of the longest chain of
+        events that had to come before it. What a crash took away without a trace does not count.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        kept = [step for step in self.steps if not self._lost >> step.node & 1]
+        for level, event in sorted((self._levels[s.node], s.event) for s in kept):
+            parts = (event.kind, event.target, event.sender, event.what, event.sequence, event.life)
+            digest.update(f"{level} {parts}".encode())
+        return digest.digest()
+
+    def is_done(self, event: Event) -> bool:
+        """Tell whether it took place."""
+        return event in self._done
+
+    def is_known(self, event: Event) -> bool:
+        """Tell whether it was born, or took place."""
+        return event in self._births or event in self._done
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
