@@ -31,6 +31,10 @@ async def total(act: Activation, n: int, what: str = "x") -> dict:
     return {"n": await act.call(add, n, 1), "what": what}
 
 @durable
+async def both(act: Activation, n: int) -> list:
+    return await act.all_of(act.call(add, n, 1), act.call(add, n, 2))
+
+@durable
 async def holds(act: Activation) -> None:
     await act.call(hold)
 
@@ -164,6 +168,15 @@ def test_inspect_shows_each_kind_as_a_table(shop: Path, kind: str) -> None:
     assert shown.returncode == 0
     wanted = "holds no" if kind in ("groups", "operations") else "k"
     assert wanted in shown.stdout
+
+
+def test_inspect_of_groups_lists_those_that_are_left_and_counts_the_others(shop: Path) -> None:
+    for number, key in enumerate(("a", "b")):
+        trouper(shop, "run", "shop:both", "1", "--key", key, "--store", "state")
+        shown = trouper(shop, "inspect", "state", "groups")
+        assert shown.stdout == f"0 open, 0 closed, {number + 1} retired\n"
+    lines = trouper(shop, "inspect", "state", "groups", "--json").stdout.splitlines()
+    assert [json.loads(line)["state"] for line in lines] == ["retired", "retired"]
 
 
 def test_inspect_of_no_store_is_refused_and_makes_none(shop: Path) -> None:
