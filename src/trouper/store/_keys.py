@@ -7,6 +7,7 @@ full identity lives inside the row and whoever reads the row compares it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -33,11 +34,19 @@ def row_key(tag: bytes, ident: str, suffix: bytes = b"") -> bytes:
     """
     if len(tag) != 1:
         raise ValueRefused(f"a key tag is one byte, got {tag!r}", path="tag", reason="not one byte")
-    key = tag + blake2b(ident.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
+    key = _prefix(tag, ident) if len(ident) <= MAX_KEY else _hashed(tag, ident)
     if suffix:
         key += suffix
         check_key(key)
     return key
+
+
+def _hashed(tag: bytes, ident: str) -> bytes:
+    return tag + blake2b(ident.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
+
+
+# The rows of one identity are met together: the children of a group, the steps of a run.
+_prefix = lru_cache(maxsize=1024)(_hashed)
 
 
 def log_key(sequence: int) -> bytes:

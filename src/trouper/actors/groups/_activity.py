@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from ...errors import NameTaken, ReplayMismatch, StoreError, TrouperError, durable_name
@@ -22,6 +22,7 @@ _ANYTHING = inspect.Signature(
         inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
     ]
 )
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _IMPORTED: dict[tuple[str, str], list[Activity[..., Any]]] = {}
 
 
@@ -36,6 +37,7 @@ class Activity(Generic[P, R_co]):
     name: str
     _given = 0  # leading arguments that the runtime passes
     _signature: inspect.Signature | None = None
+    _least, _most = 0, -1  # how many positional arguments are taken without a further look
     _shapes: CallShapes | None = None
 
     def _adopt_name(self, fn: Any, name: str | None) -> None:
@@ -103,7 +105,7 @@ class Activity(Generic[P, R_co]):
                 field="arguments",
             ) from error
 
-    def require_call(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+    def require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError, as the call itself would, for arguments that it does not take.
 
         Found here it is the caller's mistake at the caller's line. Found when the code runs, it
@@ -111,6 +113,9 @@ class Activity(Generic[P, R_co]):
         """
         if self._signature is None:
             self._signature = self._signature_of_call()
+            self._least, self._most = _arity(self._signature, self._given)
+        if not kwargs and self._least <= len(args) <= self._most:
+            return  # what nearly every call is; to bind costs more than the rest of it
         try:
             self._signature.bind(*(None,) * self._given, *args, **kwargs)
         except TypeError as error:
@@ -126,6 +131,16 @@ class Activity(Generic[P, R_co]):
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"
+
+
+def _arity(signature: inspect.Signature, given: int) -> tuple[int, int]:
+    """Return the least and most positional arguments of a call that has no others."""
+    parameters = list(signature.parameters.values())
+    plain = [p for p in parameters if p.kind in _POSITIONAL]
+    if len(plain) != len(parameters):
+        return 0, -1
+    needed = sum(p.default is inspect.Parameter.empty for p in plain)
+    return max(needed - given, 0), len(plain) - given
 
 
 def require_activity(what: object) -> Activity[..., Any]:
