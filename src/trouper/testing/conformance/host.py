@@ -22,6 +22,7 @@ from ._host_drain import DRAIN_LAWS
 from ._host_open import OPEN_LAWS
 from ._host_rank import RANK_LAWS
 from ._host_retire import RETIRE_LAWS
+from ._host_retry import RETRY_LAWS
 
 Law = Callable[[HostBench], Awaitable[None]]
 
@@ -31,6 +32,7 @@ LAWS: Final[tuple[Law, ...]] = (
     *CLOSE_LAWS,
     *DRAIN_LAWS,
     *RETIRE_LAWS,
+    *RETRY_LAWS,
 )
 
 __all__ = (
