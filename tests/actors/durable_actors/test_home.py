@@ -506,3 +506,86 @@ async def test_a_durable_actor_is_watched_as_any_other(
         ref.stop()
         await settled()
         assert [(item.ref, item.why.kind) for item in ended] == [(ref, "stopped")]
+
+
+# --- snapshots of another class -------------------------------------------------------------------
+
+
+@record("test.home.shape")
+@dataclass(frozen=True, slots=True)
+class Shape:
+    n: int = 0
+
+
+@record("test.home.closed")
+@dataclass(frozen=True, slots=True)
+class ClosedShape(Shape):
+    pass
+
+
+@record("test.home.step")
+@dataclass(frozen=True, slots=True)
+class Step:
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(Request[str]):
+    n: int
+
+
+def walker(state: Any, after: Any) -> Any:
+    class Walker(DurableActor[Any], name="walker", snapshot_every=1):
+        initial = state
+
+        @decides(Walk)
+        def walk(self, state: Any, message: Walk) -> Decision[Step, str]:
+            return Decision([Step(message.n)] if message.n else [], reply=repr(state))
+
+        @applies(Step)
+        def step(self, state: Any, record: Step) -> Any:
+            return after(state, record.n)
+
+    return Walker
+
+
+async def reply(store: MemoryStore, cls: Any, *numbers: int) -> str:
+    async with open_system("s", store=store) as system:
+        ref = await system.actor(cls, "a")
+        return [str(await ref.ask(Walk(n))) for n in numbers][-1]
+
+
+async def test_a_state_may_be_of_any_class_below_the_declared_one() -> None:
+    class Walker(DurableActor[Shape, Walk], name="walker", snapshot_every=1):
+        initial = Shape()
+
+        @decides(Walk)
+        def walk(self, state: Shape, message: Walk) -> Decision[Step, str]:
+            return Decision([Step(message.n)] if message.n else [], reply=repr(state))
+
+        @applies(Step)
+        def step(self, state: Shape, record: Step) -> Shape:
+            kind = Shape if isinstance(state, ClosedShape) else ClosedShape
+            return kind(state.n + record.n)
+
+    store = MemoryStore()
+    assert await reply(store, Walker, 1, 0) == "ClosedShape(n=1)"
+    assert await reply(store, Walker, 0) == "ClosedShape(n=1)"
+    assert await reply(store, Walker, 2, 0) == "Shape(n=3)"
+    assert await reply(store, Walker, 0) == "Shape(n=3)"
+
+
+async def test_a_snapshot_of_another_class_gives_way_to_the_whole_history(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = MemoryStore()
+    numbers = walker(0, lambda state, n: state + n)
+    assert await reply(store, numbers, 1, 2, 3, 0) == "6"
+    shapes = walker(Shape(), lambda state, n: Shape(state.n + n))
+    assert await reply(store, shapes, 0) == "Shape(n=6)"
+    assert "holds a int, and its state is a Shape now: recovering from all 3 records" in caplog.text
+    caplog.clear()
+    assert await reply(store, shapes, 4, 0) == "Shape(n=10)"
+    caplog.clear()  # from here on there is a snapshot of the new class
+    assert await reply(store, shapes, 0) == "Shape(n=10)"
+    assert caplog.text == ""

@@ -12,6 +12,7 @@ from trouper import (
     Actor,
     Decision,
     DurableActor,
+    MemoryStore,
     Reject,
     Request,
     applies,
@@ -88,6 +89,15 @@ def test_a_state_is_needed() -> None:
 def test_the_initial_state_is_of_the_declared_type() -> None:
     with pytest.raises(TypeError, match="initial is 'x', which is no int"):
         make(initial="x")
+
+
+def test_a_state_is_of_one_class_and_no_union() -> None:
+    with pytest.raises(TypeError, match=r"declared as int \| NoneType, and a state is"):
+        make(DurableActor[int | None])
+
+
+def test_a_state_that_may_be_anything_is_of_the_class_of_the_first_one() -> None:
+    assert make(DurableActor[Any]).__rules__.state is int
 
 
 @pytest.mark.parametrize("state", [Unregistered(1), [1], {}, object()], ids=type)
@@ -314,6 +324,22 @@ async def test_a_rule_that_returns_something_else_is_a_crash_that_says_so() -> N
         await trio.testing.wait_all_tasks_blocked()
 
 
+@pytest.mark.parametrize("state", [None, "3", 3.0])
+async def test_what_a_rule_returns_instead_of_a_state_keeps_nothing(state: Any) -> None:
+    def done(self, state: int, record: Done) -> int:
+        return wrong
+
+    wrong, store = state, MemoryStore()
+    cls = make(done=applies(Done)(done))
+    async with open_system("shop", store=store) as system:
+        ref = await system.actor(cls, "a")
+        with pytest.raises(Exception, match=r"done returned .*; it must return the state"):
+            await ref.ask(Do(3))
+        await trio.testing.wait_all_tasks_blocked()
+    async with store:
+        assert [item async for item in store.records("a")] == []
+
+
 async def test_decides_on_a_subclass_of_its_message() -> None:
     @dataclass(frozen=True, slots=True)
     class DoMore(Do):
@@ -323,6 +349,18 @@ async def test_decides_on_a_subclass_of_its_message() -> None:
         ref = await system.actor(make(), "a")
         assert await ref.ask(DoMore(3)) == 0
         assert await ref.ask(Do(0)) == 3
+
+
+@pytest.mark.parametrize("records", [Done(1), 5, None])
+def test_a_decision_takes_several_records(records: Any) -> None:
+    with pytest.raises(TypeError, match=r"a Decision takes its records in a list, not "):
+        Decision(records)
+
+
+@pytest.mark.parametrize("tells", [5, None])
+def test_a_decision_takes_several_tells(tells: Any) -> None:
+    with pytest.raises(TypeError, match=r"tells= takes a list of Tell"):
+        Decision(tells=tells)
 
 
 def test_rules_are_plain_functions_for_unit_tests() -> None:

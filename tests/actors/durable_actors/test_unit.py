@@ -74,7 +74,9 @@ def recovered(rows: Rows, rules: Rules, actor: Any) -> Recovered:
 
 def rules_for(till: SimpleNamespace, **limits: Any) -> Rules:
     rules = till.Counting.__rules__
-    return Rules(rules.name, rules.initial, rules.table, rules.applies, Limits(**limits))
+    return Rules(
+        rules.name, rules.initial, rules.state, rules.table, rules.applies, Limits(**limits)
+    )
 
 
 class Machine(RuleBasedStateMachine):
@@ -404,6 +406,17 @@ def test_an_id_that_is_none_is_refused_and_so_is_a_message_without_a_fingerprint
         assert isinstance(take(till, units, message).error, ValueRefused)
 
 
+def test_a_refused_value_is_named_by_what_it_is_in(till: SimpleNamespace) -> None:
+    units = units_of(till)
+    message = take(till, units, till.Add(1, {"a": [object()]}, "x")).error
+    assert message.path == "Add['note']['a'][0]"
+    reply = units.take("asker", till.Add(1, None, "y"), lambda *_: Decision(reply=[0, object()]))
+    assert reply is not None
+    assert isinstance(reply.error, ValueRefused)
+    assert reply.error.path == "reply[1]"
+    assert str(reply.error).startswith("value refused at reply[1]: a builtins.object would not")
+
+
 @pytest.mark.proves("Durable actors: upcasters and snapshots")
 @pytest.mark.parametrize("limits", [{"snapshot_every": 5}, {"snapshot_bytes": 300}])
 def test_recovery_reads_the_latest_snapshot_and_only_what_follows(
@@ -432,7 +445,7 @@ def test_a_state_that_no_snapshot_can_hold_costs_the_snapshot_only(till: SimpleN
 
     rows = Rows()
     apply: dict[type[Any], Any] = {till.Put: Odd.put}
-    odd = Rules(rules.name, rules.initial, rules.table, apply, rules.limits)
+    odd = Rules(rules.name, rules.initial, rules.state, rules.table, apply, rules.limits)
     units = Units(odd, Odd(), KEY, Recovered(rules.initial), seal)
     take(till, units, till.Add(1))
     assert flush(units, rows)[0].value == 1
@@ -459,7 +472,7 @@ def test_what_is_applied_is_what_recovery_will_apply(till: SimpleNamespace) -> N
         return Decision([Basket(["tea"], notes)])  # type: ignore[arg-type]  # no tuple
 
     base, notes = till.Counting.__rules__, ["mine"]
-    rules = Rules("test", base.initial, {}, {Basket: keep}, base.limits)
+    rules = Rules("test", base.initial, base.state, {}, {Basket: keep}, base.limits)
     rows = Rows()
     units = Units(rules, None, KEY, Recovered(base.initial), seal)
     assert units.take("asker", object(), decide) is None

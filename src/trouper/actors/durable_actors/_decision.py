@@ -56,6 +56,9 @@ class Decision(Generic[E_co, R_co]):
         records: What happened, in order. Each has an `applies` function and is a `record`.
         reply: The answer of a `Request`.
         tells: Messages for others, sent once the records are durable.
+
+    Raises:
+        TypeError: Records or tells come alone instead of in a list, or a tell is none.
     """
 
     __slots__ = ("records", "reply", "tells")
@@ -78,9 +81,14 @@ class Decision(Generic[E_co, R_co]):
         reply: Any = None,
         tells: Iterable[Tell[Any]] = (),
     ) -> None:
-        self.records: tuple[E_co, ...] = tuple(records)
+        try:
+            self.records: tuple[E_co, ...] = tuple(records)
+            self.tells: tuple[Tell[Any], ...] = tuple(tells)
+        except TypeError:
+            _require_several(records, "a Decision takes its records in a list")
+            _require_several(tells, "tells= takes a list of Tell(ref, message)")
+            raise  # what they are made from raised it
         self.reply: R_co = reply
-        self.tells: tuple[Tell[Any], ...] = tuple(tells)
         for tell in self.tells:
             if tell.__class__ is not Tell:
                 raise TypeError(f"tells= takes Tell(ref, message), not {tell!r}")
@@ -100,6 +108,11 @@ class Decision(Generic[E_co, R_co]):
             return super().__class_getitem__(
                 params if isinstance(params, tuple) else (params, None)
             )
+
+
+def _require_several(value: Any, what: str) -> None:
+    if not hasattr(value.__class__, "__iter__"):
+        raise TypeError(f"{what}, not {value!r:.80}") from None
 
 
 def _parts(decision: Any) -> tuple[Any, ...]:

@@ -175,7 +175,7 @@ def records_in(cls: type[Any], name: str, result: Any) -> set[type[Any]]:
     """
     found: set[type[Any]] = set()
     decision = False
-    for part in _union(result):
+    for part in union_of(result):
         if part is Reject or (isinstance(part, type) and issubclass(part, Reject)):
             continue
         if get_origin(part) is not Decision:
@@ -184,7 +184,7 @@ def records_in(cls: type[Any], name: str, result: Any) -> set[type[Any]]:
                 f" not {result}; Decision[Never, reply] keeps nothing"
             )
         decision = True
-        for kind in _union(get_args(part)[0]):
+        for kind in union_of(get_args(part)[0]):
             if kind in (Never, NoReturn, Any) or isinstance(kind, TypeVar):
                 continue
             if not (isinstance(kind, type) and is_record(kind)):
@@ -202,7 +202,7 @@ def records_in(cls: type[Any], name: str, result: Any) -> set[type[Any]]:
 def members(declared: Any) -> set[type[Any]] | None:
     """Return the classes of a declared union; None when it is open."""
     found: set[type[Any]] = set()
-    for part in _union(declared):
+    for part in union_of(declared):
         plain = get_origin(part) or part
         if not isinstance(plain, type):
             return None
@@ -210,12 +210,13 @@ def members(declared: Any) -> set[type[Any]] | None:
     return found
 
 
-def _union(declared: Any) -> Iterator[Any]:
+def union_of(declared: Any) -> Iterator[Any]:
+    """Yield the members of a union, or the one type that it is."""
     if type(declared).__name__ == "TypeAliasType":  # `type Records = A | B`, from 3.12 on
         declared = declared.__value__
     if get_origin(declared) in (typing.Union, types.UnionType):
         for part in get_args(declared):
-            yield from _union(part)
+            yield from union_of(part)
     else:
         yield declared
 
@@ -227,5 +228,7 @@ def is_flat(record: type[Any]) -> bool:
     except Exception:
         return False
     return all(
-        part in LEAVES for field in dataclasses.fields(record) for part in _union(hints[field.name])
+        part in LEAVES
+        for field in dataclasses.fields(record)
+        for part in union_of(hints[field.name])
     )

@@ -5,6 +5,7 @@ The same pure functions that apply a record when it is decided apply it here.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from trio.lowlevel import checkpoint
@@ -14,6 +15,8 @@ from ...store import HISTORY, HeadRow, Store, read_head, read_record
 from ._rows import ReplyRow, SnapshotRow, decode_kept, reply_key, snapshot_key
 from ._rules import Rules
 from ._unit import Recovered
+
+log = logging.getLogger("trouper.actors")
 
 READ_AT_ONCE: Final = 128  # rows read and applied between two checkpoints, about 1 ms of work
 
@@ -59,8 +62,8 @@ def check_owner(head: HeadRow, rules: Rules) -> None:
 
 async def _read(store: Store, rules: Rules, actor: Any, head: HeadRow) -> Recovered:
     key = head.key
-    state = _snapshot(store, rules, head) if head.snapshot else rules.initial
-    for number in range(head.snapshot + 1, head.records + 1):
+    state, snapshot = _snapshot(store, rules, head) if head.snapshot else (rules.initial, 0)
+    for number in range(snapshot + 1, head.records + 1):
         if number % READ_AT_ONCE == 0:
             await checkpoint()
         state = rules.apply(actor, state, read_record(store, key, number))
@@ -72,10 +75,15 @@ async def _read(store: Store, rules: Rules, actor: Any, head: HeadRow) -> Recove
         row = store.get(HISTORY, reply_key(key, number), ReplyRow)
         if row is not None:  # else it was forgotten under a smaller limit
             replies.append((number, row))
-    return Recovered(state, head.units, head.records, head.snapshot, head.replies, tuple(replies))
+    return Recovered(state, head.units, head.records, snapshot, head.replies, tuple(replies))
 
 
-def _snapshot(store: Store, rules: Rules, head: HeadRow) -> Any:
+def _snapshot(store: Store, rules: Rules, head: HeadRow) -> tuple[Any, int]:
+    """Return the state that the snapshot holds, and behind which record to go on.
+
+    A state of another class is that of another version of the rules. The history is complete
+    without it: it is applied from its first record on, by the rules that there are now.
+    """
     where = snapshot_key(head.key)
     row = store.get(HISTORY, where, SnapshotRow)
     if row is None or row.key != head.key:
@@ -86,10 +94,17 @@ def _snapshot(store: Store, rules: Rules, head: HeadRow) -> Any:
         raise _damaged(head, where, f"cannot be read ({error.reason})") from error
     if row.number != head.snapshot:
         # Written after the head was read; `recover` sees that and reads again.
-        return rules.initial
-    if not isinstance(state, type(rules.initial)):
-        raise _damaged(head, where, f"holds a {type(state).__qualname__}")
-    return state
+        return rules.initial, head.snapshot
+    if isinstance(state, rules.state):
+        return state, head.snapshot
+    log.warning(
+        "the snapshot of %r holds a %s, and its state is a %s now: recovering from all %d records",
+        head.key,
+        type(state).__qualname__,
+        rules.state.__qualname__,
+        head.records,
+    )
+    return rules.initial, 0
 
 
 def _damaged(head: HeadRow, where: bytes, what: str) -> CorruptRecord:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from ...errors import MessageMismatch, ValueRefused, durable_name
 from ...store import fingerprint
 from .._key import require_key
-from ._rows import ReplyRow
+from ._rows import ReplyRow, named_places
 
 if TYPE_CHECKING:
     from ._unit import Unit
@@ -87,4 +87,5 @@ def mark_of(ident: object, message: Any) -> bytes:
             reason="not a dataclass",
         )
     fields = {field.name: getattr(message, field.name) for field in dataclasses.fields(kind)}
-    return fingerprint("message/1", [durable_name(kind), fields])
+    with named_places(kind.__qualname__):
+        return fingerprint("message/1", [durable_name(kind), fields])

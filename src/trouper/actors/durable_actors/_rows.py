@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,15 +42,32 @@ def reply_key(key: str, number: int) -> bytes:
     return row_key(b"R", key, number.to_bytes(8, "big"))
 
 
-def encode_value(value: Any) -> bytes:
-    """Encode a plain value or a record, with its version.
+def encode_value(value: Any, what: str) -> bytes:
+    """Encode a plain value or a record, with its version; `what` is its name in an error.
 
     Raises:
         ValueRefused, TooLarge: The journal cannot carry it.
     """
     if is_record(value.__class__):
         return encode(["record", encode_record(value)])
-    return encode(["value", value])
+    with named_places(what):
+        return encode(["value", value])
+
+
+@contextmanager
+def named_places(what: str) -> Generator[None]:
+    """Name what a refused place belongs to, where its own list would say ``$[1]``.
+
+    Raises:
+        ValueRefused: What was raised within, under that name.
+    """
+    try:
+        yield
+    except ValueRefused as refused:
+        path = what + refused.path.removeprefix("$[1]")
+        raise ValueRefused(
+            f"value refused at {path}: {refused.reason}", path=path, reason=refused.reason
+        ) from None
 
 
 def encode_error(error: TrouperError) -> bytes:

@@ -20,6 +20,7 @@ from ._declare import (
     marked,
     members,
     records_in,
+    union_of,
 )
 
 Apply: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -54,6 +55,7 @@ class Rules:
 
     name: str
     initial: Any
+    state: type[Any]
     table: Table
     applies: dict[type[Any], Apply]
     limits: Limits
@@ -71,10 +73,16 @@ class Rules:
         """Return the state after a record.
 
         Raises:
-            TypeError: No rule applies it.
+            TypeError: No rule applies it, or the rule returned something else than a state.
         """
-        fn = self.applies.get(record.__class__)
-        return (fn or self._find(record.__class__))(actor, state, record)
+        fn = self.applies.get(record.__class__) or self._find(record.__class__)
+        after = fn(actor, state, record)
+        if isinstance(after, self.state):
+            return after
+        raise TypeError(  # before its record is kept, and before a snapshot could hold it
+            f"{fn.__qualname__} returned {after!r:.80}; it must return the state after the record, "
+            f"which is a {self.state.__qualname__}"
+        )
 
     def _find(self, kind: type[Any]) -> Apply:
         for base in kind.__mro__:
@@ -140,6 +148,7 @@ def rules_of(
     return Rules(
         name or durable_name(cls),
         initial,
+        state,
         table,
         {record: fn for record, (_, fn) in applied.items()},
         limits,
@@ -163,13 +172,25 @@ def _check_class(cls: type[Any]) -> None:
 
 
 def _declared(cls: type[Any], root: type[Any]) -> tuple[type[Any] | None, Any]:
-    """Return the state's type and the message union of ``DurableActor[State, Messages]``."""
+    """Return the state's type and the message union of ``DurableActor[State, Messages]``.
+
+    Raises:
+        TypeError: The state is a union.
+    """
     for base in cls.__mro__:
         for alias in getattr(base, "__orig_bases__", ()):
             origin = get_origin(alias)
             if isinstance(origin, type) and issubclass(origin, root):
                 declared: tuple[Any, ...] = (*get_args(alias), Any)
+                if len(states := list(union_of(declared[0]))) > 1:
+                    names = " | ".join(getattr(m, "__qualname__", str(m)) for m in states)
+                    raise TypeError(
+                        f"{cls.__qualname__}: its state is declared as {names}, and a state is of "
+                        "one class; derive them from one, and declare that"
+                    )
                 plain: Any = get_origin(declared[0]) or declared[0]
+                if plain is Any:  # which is a class, from 3.11 on
+                    return None, declared[1]
                 return (plain if isinstance(plain, type) else None), declared[1]
     return None, Any
 

@@ -210,7 +210,7 @@ class Units:
         records: Sequence[Any] = () if is_refusal else decision.records
         number = self._replies.last + 1
         try:
-            reply = encode_error(decision) if is_refusal else encode_value(decision.reply)
+            reply = encode_error(decision) if is_refusal else encode_value(decision.reply, "reply")
             row = self._seal(reply_key(self.key, number), ReplyRow(ident, mark, reply))
             rows = self._sealed(records)
         except (ValueRefused, TooLarge) as refused:
@@ -312,7 +312,7 @@ class Units:
             return
         self._since, self._size = self.records, 0
         try:
-            row = SnapshotRow(self.key, self.records, encode_value(unit.state))
+            row = SnapshotRow(self.key, self.records, encode_value(unit.state, "state"))
             unit.rows.append(self._seal(snapshot_key(self.key), row))
         except (ValueRefused, TooLarge) as error:
             self.snapshot_error = error  # the history is complete without it
