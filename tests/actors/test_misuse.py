@@ -9,6 +9,7 @@ from typing import Any, Never, cast
 
 import pytest
 import trio
+import trio.testing
 
 from trouper import Decision, DurableActor, decides
 from trouper.actors import Actor, Context, Request, handles, open_system
@@ -273,3 +274,21 @@ async def test_a_durable_actor_is_found_by_its_class_and_key() -> None:
                 await system.spawn(thing)
         with pytest.raises(TypeError, match=r"takes the class, actor\(.*Till, key\), not <"):
             await system.actor(wrong(), "a")
+
+
+async def test_a_ref_on_another_thread_is_refused_and_changes_nothing() -> None:
+    async with open_system("s") as system:
+        ref: Any = await system.spawn(partial(Named, "a", loud=True), name="a")
+        for use in (
+            lambda: ref.tell("hello"),
+            lambda: ref.send("hello").send(None),
+            ref.stop,
+            ref.drain,
+            ref.kill,
+        ):
+            with pytest.raises(RuntimeError, match=r"trio\.from_thread\.run_sync\(ref\.tell"):
+                await trio.to_thread.run_sync(use)
+            assert ref.statistics().depth == 0
+        await trio.to_thread.run_sync(trio.from_thread.run_sync, ref.tell, "hello")
+        await trio.testing.wait_all_tasks_blocked()
+        assert ref.statistics().processed == 1

@@ -91,6 +91,7 @@ def request_stop(ref: LocalRef, kind: StopKind, why: Exit | None = None) -> None
     state = ref.state
     if state == STOPPED:
         return
+    ref.system.dispatcher.require_thread()
     if ref.options.significant:
         _note_own_end(ref)
     if (

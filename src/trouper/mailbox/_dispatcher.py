@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
+from threading import current_thread, get_ident
 from typing import Any, Final, Protocol
 
 import trio
@@ -103,6 +104,7 @@ class Dispatcher:
         self._askers_room = ASKER_CACHE  # when to look for those that have ended
         self._gone: trio.Event | None = None
         self._ticks: TickCounter | None = None
+        self._thread = get_ident()
         # Workers start in this context, whoever wakes the pool; derisk section 2, contextvars.
         self._context: Context = copy_context()
 
@@ -114,10 +116,10 @@ class Dispatcher:
         Call it on the loop's thread: from a task, or from a ``run_sync_soon`` callback.
         """
         if not stepper.listed:
-            stepper.listed = True
-            self.ready.append(stepper)
             if self.parked:
                 self.wake()
+            stepper.listed = True
+            self.ready.append(stepper)
 
     def enlist_next_tick(self, stepper: Stepper) -> None:
         """Like `enlist`, but it runs only after every task of the current tick has run."""
@@ -136,9 +138,9 @@ class Dispatcher:
 
     def run_job(self, job: Job) -> None:
         """Let a worker run this job."""
-        self.ready.append(job)
         if self.parked:
             self.wake()
+        self.ready.append(job)
 
     @property
     def tick(self) -> int:
@@ -160,9 +162,27 @@ class Dispatcher:
 
     # --- the pool ---------------------------------------------------------------------------------
 
+    def require_thread(self) -> None:
+        """Refuse to be used from another thread than the loop's.
+
+        Raises:
+            RuntimeError: Naming the ways that there are.
+        """
+        if get_ident() != self._thread:
+            raise RuntimeError(
+                f"actors live on trio's thread, this is {current_thread().name!r}: go through "
+                "trio.from_thread.run_sync(ref.tell, message) or trio.from_thread.run(ref.ask, "
+                "request), in a thread that trio did not start with trio_token="
+            )
+
     @enable_ki_protection
     def wake(self) -> None:
-        """Call a waiting or a new worker; it becomes the owner of `ready`."""
+        """Call a waiting or a new worker; it becomes the owner of `ready`.
+
+        Raises:
+            RuntimeError: This is not the loop's thread. Nothing has changed.
+        """
+        self.require_thread()  # a call of nobody would leave the pool waiting for ever
         self.parked = False
         self.coming += 1
         if self.idle:

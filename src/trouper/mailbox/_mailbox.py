@@ -136,13 +136,13 @@ class Mailbox:
         elif len(q) >= self.room:
             self._take_in(q, message)
             return
-        q.append(message)
         if not self.queued:
-            self.queued = True
             d = self.dispatcher
-            d.ready.append(self)
             if d.parked:
-                d.wake()
+                d.wake()  # first: on another thread it refuses, and nothing was put in
+            self.queued = True
+            d.ready.append(self)
+        q.append(message)
 
     @enable_ki_protection
     async def send(self, message: Any, /) -> None:
@@ -160,6 +160,8 @@ class Mailbox:
             await d.pay()  # before it is put in: a cancelled send sent nothing
         if message.__class__ not in self.accepts:
             self.handler_of(message)
+        if d.parked:
+            d.require_thread()
         q = self.queue
         if q is None:
             self.new_queue().append(message)
