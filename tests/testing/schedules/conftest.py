@@ -12,9 +12,20 @@ from trouper.testing.schedules import Event, Footprint, Play, Wait, player
 
 @dataclass(frozen=True)
 class Ask:
+    """Waits for the answer; with ``within``, not longer than that, and gives up."""
+
     target: str
     what: str
     payload: Any = None
+    within: float | None = None
+
+
+@dataclass(frozen=True)
+class Both:
+    """Waits for two answers, which may come in any order."""
+
+    one: Ask
+    other: Ask
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Answer:
-    key: tuple[str, str]
+    key: Letter
     value: Any = None
 
 
@@ -98,15 +109,18 @@ class Scene:
 class Letter:
     event: Event
     payload: Any
-    asker: tuple[str, str] | None = None
+    asker: str | None = None
 
 
 @dataclass
 class Running:
     turn: Turn
-    asker: tuple[str, str] | None
+    letter: Letter
     wait: Wait | None = None
     is_open: bool = True  # the ask in hand is answered at the end of the turn
+    asked: list[Event] = field(default_factory=list)  # what it waits for
+    answers: dict[Event, Any] = field(default_factory=dict)
+    timeout: Event | None = None
 
 
 class Toy:
@@ -126,7 +140,7 @@ class Toy:
         self._mail: dict[str, list[Letter]] = {name: [] for name in self.actors}
         self._parked: dict[str, list[tuple[str, Letter]]] = {name: [] for name in self.actors}
         self._running: dict[str, Running] = {}
-        self._ready: dict[Event, Any] = {}  # replies, with their values
+        self._ready: dict[Event, tuple[Event | None, Any]] = {}  # replies: to what, the value
         self._commits: dict[Event, Commit] = {}
         self._timers: dict[Event, tuple[float, Arm | None]] = {}
         self._armed: dict[tuple[str, str], Event] = {}
@@ -194,19 +208,36 @@ class Toy:
             if self._parked[event.target]:
                 sender, waiting = self._parked[event.target].pop(0)
                 mail.append(waiting)
-                self._bear("reply", sender, event.target, "room", None)
+                self._bear(sender, event.target, "room", None, None)
                 self._creates.append(waiting.event)
         turn = self.actors[event.target](self, event.what, letter.payload)
-        self._running[event.target] = Running(turn, letter.asker)
+        self._running[event.target] = Running(turn, letter)
         self._go_on(event.target, None)
 
-    def _bear(self, kind: Any, target: str, sender: str, what: str, value: Any) -> None:
-        event = self._mint(kind, target, sender, what)
-        self._ready[event] = value
+    def _bear(self, asker: str, sender: str, what: str, to: Event | None, value: Any) -> None:
+        event = self._mint("reply", asker, sender, what)
+        self._ready[event] = to, value
         self._creates.append(event)
 
+    def _answer(self, letter: Letter, value: Any) -> None:
+        if letter.asker is not None:
+            event = letter.event
+            self._bear(letter.asker, event.target, event.what, event, value)
+
     def _on_reply(self, event: Event) -> None:
-        self._go_on(event.target, self._ready.pop(event))
+        to, value = self._ready.pop(event)
+        run = self._running.get(event.target)
+        if to is None:
+            self._go_on(event.target, value)
+        elif run is not None and to in run.asked:  # else it gave up
+            run.answers[to] = value
+            if len(run.answers) == len(run.asked):
+                if run.timeout is not None:
+                    self._arms = True
+                    del self._timers[run.timeout]
+                    self._withdrawn.append(run.timeout)
+                answers = [run.answers[ask] for ask in run.asked]
+                self._go_on(event.target, answers if len(answers) > 1 else answers[0])
 
     def _on_commit(self, event: Event) -> None:
         commit = self._commits.pop(event)
@@ -223,12 +254,23 @@ class Toy:
 
     def _on_timer(self, event: Event) -> None:
         self.now, arm = self._timers.pop(event)
-        if arm is None:
+        if event.what == "timeout":
+            self._give_up(event.target)
+        elif arm is None:
             self._go_on(event.target, None)
         else:
             if arm.target in self.scene.capacity:
                 self._shares.add(f"mail of {arm.target}")
             self._creates.append(self._post(event.target, arm.target, arm.what, None))
+
+    def _give_up(self, actor: str) -> None:
+        for ask in self._running[actor].asked:
+            self._withdrawn.append(ask)
+            mail = self._mail[ask.target]
+            mail[:] = [letter for letter in mail if letter.event != ask]
+            if ask.target in self.scene.capacity:
+                self._shares.add(f"mail of {ask.target}")
+        self._go_on(actor, None)
 
     def _on_crash(self, event: Event) -> None:
         self.life += 1
@@ -239,14 +281,15 @@ class Toy:
 
     def _go_on(self, actor: str, value: Any) -> None:
         run = self._running[actor]
-        run.wait = None
+        run.wait, run.timeout = None, None
+        run.asked, run.answers = [], {}
         while True:
             try:
                 wish = run.turn.send(value)
             except StopIteration as stop:
                 del self._running[actor]
-                if run.asker is not None and run.is_open:
-                    self._bear("reply", run.asker[0], actor, run.asker[1], stop.value)
+                if run.is_open:
+                    self._answer(run.letter, stop.value)
                 return
             waits, value = self._grant(actor, run, wish)
             if waits:
@@ -254,14 +297,20 @@ class Toy:
 
     def _grant(self, actor: str, run: Running, wish: Any) -> tuple[bool, Any]:
         match wish:
-            case Ask(target, what, payload):
+            case Ask(target, what, payload, within):
                 run.wait = Wait(actor, target, what)
                 if target in self.scene.capacity:
                     self._shares.add(f"mail of {target}")
                 event = self._mint("deliver", target, actor, what)
-                self._mail[target].append(Letter(event, payload, (actor, what)))
+                self._mail[target].append(Letter(event, payload, actor))
                 self._creates.append(event)
+                run.asked.append(event)
+                if within is not None:
+                    run.timeout = self._start(actor, actor, "timeout", within, None)
                 return True, None
+            case Both(one, other):
+                self._grant(actor, run, one)
+                return self._grant(actor, run, other)
             case Tell(target, what, payload):
                 return self._send(actor, run, wish), None
             case Commit(name=name):
@@ -289,10 +338,9 @@ class Toy:
                 return False, None
             case Later():
                 run.is_open = False
-                assert run.asker is not None
-                return False, run.asker
+                return False, run.letter
             case Answer(key, answer):
-                self._bear("reply", key[0], actor, key[1], answer)
+                self._answer(key, answer)
                 return False, None
         raise AssertionError(wish)
 

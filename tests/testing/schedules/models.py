@@ -14,10 +14,12 @@ from tests.testing.schedules.conftest import (
     Answer,
     Arm,
     Ask,
+    Both,
     Commit,
     Disarm,
     Handler,
     Later,
+    Letter,
     Mail,
     Read,
     Scene,
@@ -176,7 +178,7 @@ def pool(*, fixed: bool, stagger: int = 5) -> Scene:
 
     def actors() -> Actors:
         state = {"free": 2}
-        queue: list[tuple[str, str]] = []
+        queue: list[Letter] = []
 
         def slots(toy: Toy, what: str, payload: Any) -> Turn:
             if what == "Acquire":
@@ -219,7 +221,7 @@ def wake_up(*, fixed: bool) -> Scene:
 
     def actors() -> Actors:
         items: list[Any] = []
-        sleepers: list[tuple[str, str]] = []
+        sleepers: list[Letter] = []
 
         def box(toy: Toy, what: str, payload: Any) -> Turn:
             if what == "Poll":
@@ -335,6 +337,36 @@ def asks() -> Scene:
     return Scene(actors, go("a", "b"))
 
 
+def both() -> Scene:
+    """Two asks at once, whose answers come in any order."""
+
+    def actors() -> Actors:
+        def asker(toy: Toy, what: str, payload: Any) -> Turn:
+            yield Both(Ask("x", "Get"), Ask("y", "Get"))
+
+        def rival(toy: Toy, what: str, payload: Any) -> Turn:
+            yield Tell("x", "Get")
+
+        return {"a": asker, "b": rival} | dict.fromkeys("xy", plain(lambda what, payload: 1))
+
+    return Scene(actors, go("a", "b"))
+
+
+def hasty() -> Scene:
+    """An ask that is given up, before it is taken or after, while another actor is in the way."""
+
+    def actors() -> Actors:
+        def asker(toy: Toy, what: str, payload: Any) -> Turn:
+            yield Ask("end", "Get", within=1)
+
+        def end(toy: Toy, what: str, payload: Any) -> Turn:
+            yield Commit({"k": what})
+
+        return {"a": asker, "end": end}
+
+    return Scene(actors, go("a", "end"))
+
+
 def circle() -> Scene:
     """Two actors that ask each other: a deadlock, unless one is done before."""
 
@@ -418,6 +450,9 @@ COMPARED: dict[str, tuple[Scene, Rules]] = {
     "timers at any time": (timers(), ANYTIME),
     "keys": (keys(), Rules()),
     "asks": (asks(), Rules()),
+    "two asks at once": (both(), Rules()),
+    "an ask that is given up": (hasty(), ANYTIME),
+    "an ask that is given up when idle": (hasty(), Rules()),
     "asks in a circle": (circle(), Rules()),
     "bounded mailbox": (bounded(), Rules()),
     "restarts": (restarts(), Rules()),
@@ -480,11 +515,13 @@ def drawn(random: Random) -> tuple[Scene, Rules]:
 def _ops(random: Random, names: list[str], me: str, depth: int) -> list[Op]:
     kinds = ["commit", "read", "sleep", "disarm", "touch"]
     if depth < 2:  # else messages would go on for ever
-        kinds += ["ask", "tell", "arm"]
+        kinds += ["ask", "tell", "arm", "hasty", "both"]
     ops: list[Op] = []
     for _ in range(random.randint(0, 2 if depth else 3)):
         kind, seconds = random.choice(kinds), random.choice([1, 1, 2])
-        others = [name for name in names if name != me] if kind == "ask" else names
+        others = (
+            [name for name in names if name != me] if kind in ("ask", "hasty", "both") else names
+        )
         what = f"M{depth + 1}" if kind != "disarm" else random.choice(["M1", "M2"])
         key = random.choice("xy") if kind in ("commit", "read") else random.choice(others)
         ops.append((kind, key, what, seconds))
@@ -496,6 +533,10 @@ def _wish(op: Op, me: str) -> object:
     match kind:
         case "ask":
             return Ask(key, what)
+        case "hasty":
+            return Ask(key, what, within=seconds)
+        case "both":
+            return Both(Ask(key, what), Ask(key, what))
         case "tell":
             return Tell(key, what)
         case "arm":

@@ -38,11 +38,11 @@ def test_all_searches_see_the_same_traces(name: str) -> None:
         assert reduced.schedules - reduced.redundant == reduced.traces
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_all_searches_see_the_same_traces_of_any_program(seed: int) -> None:
     scene, rules = drawn(Random(seed))
-    naive = explored(scene, rules, "naive", budget=400)
+    naive = explored(scene, rules, "naive", budget=250)
     assume(naive.exhausted)
     sleep, reduced = (explored(scene, rules, s) for s in ("sleep", "dfs"))
     assert naive.signatures == sleep.signatures == reduced.signatures

@@ -98,7 +98,7 @@ class Footprint:
     Args:
         creates: Events that were born in this step, in the order of sending.
         withdraws: Events that it took back: a timer that it cancelled, a message of an ask that it
-            gave up. They never take place then.
+            gave up. They never take place then. Also those for which it came too late.
         reads: Journal keys that it read. A scan reports the name of its range, and so do writes
             into that range.
         writes: Journal keys that it wrote.
@@ -117,7 +117,7 @@ class Footprint:
     busy: bool = False
 
 
-Resource: TypeAlias = tuple[str, str]
+Resource: TypeAlias = tuple[str, str | Event]
 CLOCK: Final[Resource] = ("clock", "")
 DURABLE: Final[Resource] = ("durable", "")
 
@@ -127,7 +127,7 @@ class Accesses:
     """What a step read and wrote, of everything there is: two steps depend on it, or do not.
 
     The whole relation is here. Same actor: both write the actor. A shared journal key or
-    resource: one of them writes it. A timer against a timer, or against arming one: firing writes
+    resource: one of them writes it. An event against taking it back. A timer against a timer, or against arming one: firing writes
     the clock, arming reads it. A crash against a write: the crash writes what outlives it, and
     whoever changes something that outlives a crash - the journal, the clock - reads that.
     """
@@ -145,7 +145,8 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     if event.kind == "crash":
         return Accesses(writes=frozenset((DURABLE,)))
     reads: set[Resource] = {("key", key) for key in footprint.reads}
-    writes: set[Resource] = {("actor", f"{event.life} {event.target}")}
+    writes: set[Resource] = {("actor", f"{event.life} {event.target}"), ("event", event)}
+    writes.update(("event", gone) for gone in footprint.withdraws)
     writes.update(("key", key) for key in footprint.writes)
     # after a crash it is another mailbox, another object
     writes.update(("shared", f"{event.life} {name}") for name in footprint.shares)
@@ -166,7 +167,7 @@ def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> b
 def spell(things: Iterable[Resource]) -> str:
     """Say what two steps have in common, as far as it is not plain from their names."""
     names = sorted(
-        f"journal key {name}" if kind == "key" else name.partition(" ")[2]
+        f"journal key {name}" if kind == "key" else str(name).partition(" ")[2]
         for kind, name in things
         if kind in ("key", "shared")
     )

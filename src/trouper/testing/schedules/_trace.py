@@ -2,8 +2,8 @@
 
 Happens-before is kept as one bit mask per node: a node is a step, or a birth outside of any step
 (what the scenario sent before it began). Two kinds of edges are told apart, because only one of
-them can be turned around: what a step *requires* (the step that sent its message, its own turn so
-far, messages that delivery puts before it), and what it merely *conflicts* with.
+them can be turned around: what a step *requires* (the step that sent its message, messages that
+delivery puts before it), and what it merely *conflicts* with.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ class _Touch:
 @dataclass(frozen=True, slots=True)
 class _Turn:
     first: int
-    last: int
     busy: bool
 
 
@@ -157,6 +156,8 @@ class Trace:
         """Take in that an event took place and what its step touched."""
         step = self._step(event, footprint, len(self._pasts))
         for lost in footprint.withdraws:
+            if lost in self._done:
+                continue  # too late
             self._withdrawn.add(lost)
             as_if = self._step(lost, Footprint(), len(self._pasts), begins=True)
             self._withdrawals.append((as_if, step))
@@ -169,7 +170,7 @@ class Trace:
             self.life += 1
             self._lost |= ~self._pasts[step.node] & ((1 << len(self._pasts)) - 1)
         else:
-            self._turns[event.actor] = _Turn(step.turn, step.node, footprint.busy)
+            self._turns[event.actor] = _Turn(step.turn, footprint.busy)
             if event.kind == "deliver":
                 self._taken.setdefault(event.actor, []).append(step)
         for resource in step.accesses.writes:
@@ -185,7 +186,7 @@ class Trace:
         conflicts = tuple(sorted(self._conflicts(touched)))
         turn = self._turns.get(event.actor)
         goes_on = turn is not None and turn.busy and event.kind != "crash" and not begins
-        required = self._required(event, turn if goes_on else None)
+        required = self._required(event)
         past = required
         for other in conflicts:
             past |= self._pasts[other]
@@ -209,14 +210,12 @@ class Trace:
                 found.update(touch.readers)
         return found
 
-    def _required(self, event: Event, turn: _Turn | None) -> int:
+    def _required(self, event: Event) -> int:
         if event.kind == "timer" and self.rules.time == "idle":
             # all else had to come to rest first, or was lost
             return ((1 << len(self._pasts)) - 1) & ~self._lost
         birth = self._births.get(event)
         mask = 0 if birth is None else self._pasts[birth.node]
-        if turn is not None:
-            mask |= self._pasts[turn.last]
         if event.kind == "deliver":
             for step in self._taken.get(event.actor, ()):
                 if self.precedes(step.event, event):
@@ -284,8 +283,8 @@ class Trace:
 
     def _lock(self, step: Step) -> Step | None:
         """Return the last step of the turn that had to end before this one could begin its own."""
-        if step.turn != step.node or step.event.kind == "crash":
-            return None
+        if step.turn != step.node or step.event.kind not in ("deliver", "timer"):
+            return None  # a reply does not wait for the end of a turn
         same = [n for n in step.conflicts if self._by_node[n].event.actor == step.event.actor]
         return self._by_node[max(same)] if same else None
 
