@@ -127,9 +127,10 @@ class Accesses:
     """What a step read and wrote, of everything there is: two steps depend on it, or do not.
 
     The whole relation is here. Same actor: both write the actor. A shared journal key or
-    resource: one of them writes it. An event against taking it back. A timer against a timer, or against arming one: firing writes
-    the clock, arming reads it. A crash against a write: the crash writes what outlives it, and
-    whoever changes something that outlives a crash - the journal, the clock - reads that.
+    resource: one of them writes it. An event against taking it back. A timer against a timer, or
+    against arming one: firing writes the clock, arming reads it. A crash against a write: the crash
+    writes what outlives it, and whoever changes something that outlives a crash - the journal, the
+    clock - reads that.
     """
 
     reads: frozenset[Resource] = frozenset()
