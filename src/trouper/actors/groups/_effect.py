@@ -82,8 +82,9 @@ class EffectRunner:
         if effect.timeout is not None:
             ctx.deadline = trio.current_time() + effect.timeout
         value: Any = None
+        scope = trio.CancelScope(deadline=ctx.deadline)
         try:
-            with trio.CancelScope(deadline=ctx.deadline) as scope:
+            with scope:
                 value = await self._value(args, kwargs)
         except (Stuck, MemoryError):
             raise

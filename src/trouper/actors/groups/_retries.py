@@ -40,15 +40,8 @@ class Retries:
     definite: tuple[type[Exception], ...] = ()
 
     def __post_init__(self) -> None:
-        attempts: object = self.attempts
-        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-            raise ValueError(f"attempts must be a whole number from 1, it is {attempts!r}")
-        definite: object = self.definite
-        if not isinstance(definite, tuple) or not all(
-            isinstance(kind, type) and issubclass(kind, Exception)
-            for kind in cast("tuple[object, ...]", definite)
-        ):
-            raise TypeError(f"definite takes a tuple of exception types, it is {definite!r}")
+        _require_count(self.attempts)
+        _require_kinds(self.definite)
 
     def is_definite(self, error: BaseException) -> bool:
         """Tell whether an error is an answer, so that another attempt could only ask again.
@@ -72,6 +65,19 @@ class Retries:
         if failures + 1 >= self.attempts:
             return failed
         return Retry(self.backoff.delay(failures, chance(key, failures)), failed)
+
+
+def _require_count(attempts: object) -> None:
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        raise ValueError(f"attempts must be a whole number from 1, it is {attempts!r}")
+
+
+def _require_kinds(definite: object) -> None:
+    kinds = cast("tuple[object, ...]", definite)
+    if not isinstance(definite, tuple) or not all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+    ):
+        raise TypeError(f"definite takes a tuple of exception types, it is {definite!r}")
 
 
 ONCE = Retries()
