@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from trouper.actors import Actor, open_system
+from trouper.actors import Actor, Context, Request, handles, open_system
 from trouper.errors import (
+    ActorCrashed,
     ActorStopped,
     ShuttingDown,
 )
+from trouper.supervision import Strategy, one_for_one, rest_for_one
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(Request[None]): ...
 
 
 @pytest.mark.proves("Stop kinds: stop")
@@ -320,3 +327,56 @@ async def test_a_stopping_parent_starts_nothing_new(cast: Any, autojump_clock: M
         ref.stop()
         await ref.stopped()
     assert refused == ["/s/p is stopping; nothing new starts under it"]
+
+
+@pytest.mark.parametrize("strategy", [one_for_one(), rest_for_one()])
+async def test_a_turn_in_hand_is_told_at_once_of_a_child_that_fails_during_the_stop(
+    strategy: Strategy, autojump_clock: MockClock
+) -> None:
+    class Child(Actor):
+        @handles(str)
+        async def fail(self, message: str) -> None:
+            await trio.sleep(1)
+            raise ValueError(message)
+
+        @handles(Ping)
+        def ping(self, message: Ping) -> None: ...
+
+    heard: list[BaseException] = []
+
+    class Parent(Actor):
+        @handles(str)
+        async def run(self, message: str, ctx: Context) -> None:
+            child = await ctx.spawn(Child, restart="transient")
+            child.tell("bug")
+            try:
+                await child.ask(Ping())
+            except ActorStopped as error:
+                heard.append(error)
+
+    async with open_system("s") as system:
+        parent = await system.spawn(Parent, strategy=strategy)
+        parent.tell("go")
+        await trio.sleep(0.5)
+        parent.stop()
+        await parent.stopped()
+    assert (trio.current_time(), len(heard)) == (1, 1)
+
+
+async def test_an_error_whose_repr_raises_fails_its_actor_and_nothing_else() -> None:
+    class Bad(Exception):
+        def __repr__(self) -> str:
+            raise LookupError("of repr")
+
+        __str__ = __repr__
+
+    class Broken(Actor):
+        @handles(Ping)
+        async def ping(self, message: Ping) -> None:
+            raise Bad
+
+    async with open_system("s") as system:
+        ref = await system.spawn(Broken, restart="transient")
+        for _ in range(3):
+            with pytest.raises(ActorCrashed, match=r"Bad\(\.\.\.\) whose repr raised LookupError"):
+                await ref.ask(Ping())

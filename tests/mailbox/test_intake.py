@@ -148,6 +148,32 @@ async def test_a_priority_that_fails_fails_at_the_send_line(stage: Any) -> None:
     assert box.statistics().depth == 1
 
 
+@pytest.mark.parametrize("how", ["send", "ask"])
+async def test_a_priority_that_fails_for_one_in_the_line_fails_that_one_alone(
+    stage: Any, how: str
+) -> None:
+    box, gate = await blocked_box(stage, 1, Intake("wait", priority=lambda n: 1 // n))
+    box.tell(1)
+
+    async def put() -> None:
+        with pytest.raises(ZeroDivisionError):
+            if how == "send":
+                await box.send(0)
+            else:
+                ask = Ask(0)
+                box.put_ask(ask)
+                await ask.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(put)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(box.send, 2)
+        await wait_all_tasks_blocked()
+        gate.set()
+    await wait_all_tasks_blocked()
+    assert (box.seen[-2:], box.failures) == ([1, 2], [])
+
+
 def test_rules_that_are_none_are_refused() -> None:
     with pytest.raises(ValueError, match="one of reject, drop_oldest, drop_newest, wait"):
         make_intake("drop", None)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ActorCrashed, ActorStopped, Reject
 from ..mailbox import DRAINING, FAILED, RUNNING, Ask, Control, Job, bare
-from ..supervision import unwrap
+from ..supervision import text_of, unwrap
 from ._belongings import end_instance
 from ._redelivery import as_sent, put_again
 from ._restarts import supervise
@@ -62,7 +62,7 @@ def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
         crash(ref, error)
         return
     if is_ask:
-        crashed = ActorCrashed(f"{ref.path} failed mid-turn: {error!r}", target=ref.path)
+        crashed = ActorCrashed(f"{ref.path} failed mid-turn: {text_of(error)}", target=ref.path)
         crashed.__cause__ = error
         entry.fail(crashed)
     elif entry is not None:

@@ -9,6 +9,7 @@ from trio.lowlevel import Task, reschedule
 
 from ..errors import ActorCrashed, ActorStopped, InboxClosed
 from ..mailbox import DRAINING, RUNNING, Ask, Control, Owed, move_in, note_taken, wait_in
+from ..supervision import text_of
 from ._callables import require_plain
 from ._messages import Asked, M, Q, R, Request
 
@@ -143,7 +144,9 @@ class Inbox(Generic[M]):
             if error is None:
                 ask.fail(ActorStopped(f"{path} ended and had not answered", target=path))
             else:
-                crashed = ActorCrashed(f"{path} failed before it answered: {error!r}", target=path)
+                crashed = ActorCrashed(
+                    f"{path} failed before it answered: {text_of(error)}", target=path
+                )
                 crashed.__cause__ = error
                 ask.fail(crashed)
         self._open.clear()

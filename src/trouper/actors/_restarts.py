@@ -26,6 +26,7 @@ from ..supervision import (
     RestartAfter,
     decide,
     plan_restart,
+    text_of,
     unwrap,
 )
 from ._belongings import end_instance, wait_pipes
@@ -54,6 +55,8 @@ async def supervise(ref: LocalRef, error: BaseException) -> None:
                 return  # restarted with a sibling meanwhile: its own failure is not counted
             lost = await _mend(parent, ref, error)
     if lost is None:
+        if _is_ending(parent):
+            _refuse_mail(parent)
         return
     ref, error = lost
     if ref.state == FAILED:
@@ -72,7 +75,7 @@ async def _mend(
             if isinstance(verdict, Escalate) and verdict.is_limit:
                 error = _limit(parent, ref, error)
             return ref, error
-        log.warning("%s failed and restarts: %r", ref.path, error, exc_info=error)
+        log.warning("%s failed and restarts: %s", ref.path, text_of(error), exc_info=error)
         policies: dict[LocalRef, Restart] = {}
         # whoever restarts alone does not look through all its siblings
         for child in parent.children if parent.options.strategy.is_shared else (ref,):
@@ -104,6 +107,13 @@ def _is_ending(parent: LocalRef) -> bool:
     return parent.state >= STOPPING or parent.system.failure is not None
 
 
+def _refuse_mail(parent: LocalRef) -> None:
+    """Let nobody wait for those that do not live again: a turn their end waits for may do so."""
+    for child in parent.children:
+        if child.state == FAILED:
+            child.close("failed while its parent was ending")
+
+
 def _judge(parent: LocalRef, ref: LocalRef) -> RestartAfter | Escalate | Forget:
     strategy = parent.options.strategy
     home = (parent if strategy.is_shared else ref).need_life()
@@ -127,7 +137,7 @@ def _limit(parent: LocalRef, ref: LocalRef, error: BaseException) -> RestartLimi
     intensity = parent.options.strategy.intensity
     limit = RestartLimitReached(
         f"{ref.path} needed more than {intensity.limit} restarts in {intensity.period} s; "
-        f"the last failure was {error!r}",
+        f"the last failure was {text_of(error)}",
         target=ref.path,
     )
     limit.__cause__ = error

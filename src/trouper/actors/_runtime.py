@@ -35,6 +35,7 @@ from ..supervision import (
     check_restart,
     check_significant,
     one_for_one,
+    text_of,
     unwrap,
 )
 from ._asks import AskNet
@@ -293,7 +294,7 @@ def _start_failed(parent: LocalRef, make: Any, error: Exception) -> StartFailed:
     is_no_actor = isinstance(error, AttributeError) and error.name == "__behaviour__"
     if is_no_actor or not callable(make):
         return StartFailed(f"{parent.path}: spawn takes {_wanted(make, what)}")
-    return StartFailed(f"{what} did not start under {parent.path}: {error!r}")
+    return StartFailed(f"{what} did not start under {parent.path}: {text_of(error)}")
 
 
 def _wanted(make: Any, what: str) -> str:

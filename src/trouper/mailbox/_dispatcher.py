@@ -231,7 +231,7 @@ class Dispatcher:
                 running.worker = running.scope = None
                 running.pass_over()
             if worker.ask is not None:
-                worker.ask.fail(InvariantError(f"a worker died: {error!r}"))
+                worker.ask.fail(InvariantError(f"a worker died of {type(error).__qualname__}"))
             if not worker.leaked:  # else it was charged to the actor that did it
                 self.on_bug(error)
         gone = self.home._gone

@@ -132,11 +132,11 @@ def take_in(box: Mailbox, q: deque[Any], entry: Any) -> bool:
 def insert(box: Mailbox, q: deque[Any], entry: Any) -> None:
     """Put an entry behind all that are as urgent or more; at the end without a priority."""
     priority = box.intake.priority
-    if priority is None or not q:
+    if priority is None:
         q.append(entry)
         return
+    urgency = priority(message_of(entry))  # also when it stands alone: its failure is its sender's
     first = next((i + 1 for i in range(min(_HEAD, len(q))) if q[i].__class__ is Control), 0)
-    urgency = priority(message_of(entry))
     q.insert(bisect_right(q, urgency, lo=first, key=lambda e: priority(message_of(e))), entry)
 
 

@@ -53,13 +53,15 @@ def move_in(box: Mailbox) -> None:
     room = box.capacity - depth_of(q)
     while senders and room > 0:
         key, entry = senders.popitem(last=False)
-        if key is not entry:
-            insert(box, q, entry)
-            reschedule(key)  # in one step with the move: never both delivered and cancelled
-        elif not entry.done:
-            insert(box, q, entry)
-        else:
+        if key is entry and entry.done:
             continue
+        try:
+            insert(box, q, entry)
+        except Exception as error:  # of the priority: its sender hears of it, not who is served
+            send_away(box, key, error)
+            continue
+        if key is not entry:
+            reschedule(key)  # in one step with the move: never both delivered and cancelled
         room -= 1
     if not senders:
         box.senders = None

@@ -26,6 +26,7 @@ from ._entries import Spent as Spent
 from ._exit import Exit as Exit
 from ._exit import ExitKind as ExitKind
 from ._failures import join_failures as join_failures
+from ._failures import text_of as text_of
 from ._failures import unwrap as unwrap
 from ._ledger import Ledger as Ledger
 from ._plan import Plan as Plan
@@ -111,5 +112,6 @@ __all__ = (
     "plan_restart",
     "render_text",
     "rest_for_one",
+    "text_of",
     "unwrap",
 )

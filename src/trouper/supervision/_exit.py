@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ._failures import text_of
+
 ExitKind: TypeAlias = Literal["finished", "stopped", "drained", "killed", "shutdown", "crashed"]
 
 
@@ -28,4 +30,4 @@ class Exit:
         return self.kind == "crashed"
 
     def __str__(self) -> str:
-        return self.kind if self.cause is None else f"{self.kind} ({self.cause!r})"
+        return self.kind if self.cause is None else f"{self.kind} ({text_of(self.cause)})"

@@ -19,6 +19,14 @@ def unwrap(error: BaseException) -> BaseException | None:
     return unwrap(parts[0]) if len(parts) == 1 else rest
 
 
+def text_of(error: BaseException) -> str:
+    """Return ``repr(error)``, or the name of its class where that raises: it is user code."""
+    try:
+        return repr(error)
+    except Exception as broken:
+        return f"{type(error).__name__}(...) whose repr raised {type(broken).__name__}"
+
+
 def join_failures(
     name: str, body: BaseException | None, failure: BaseException | None
 ) -> BaseException | None:
