@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.testing.schedules.conftest import Ask, Scene, Tell, Touch, Toy, Turn, play_of
 from tests.testing.schedules.models import COMPARED, PLANTED, allocators, drawn, go, plain, takeover
@@ -38,11 +38,13 @@ def test_all_searches_see_the_same_traces(name: str) -> None:
         assert reduced.schedules - reduced.redundant == reduced.traces
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
+@example(1189)  # a cut-off schedule hides what a busy actor never took
+@example(1581)  # what a crash would take away cannot come after it
 def test_all_searches_see_the_same_traces_of_any_program(seed: int) -> None:
     scene, rules = drawn(Random(seed))
-    naive = explored(scene, rules, "naive", budget=250)
+    naive = explored(scene, rules, "naive", budget=410)
     assume(naive.exhausted)
     sleep, reduced = (explored(scene, rules, s) for s in ("sleep", "dfs"))
     assert naive.signatures == sleep.signatures == reduced.signatures

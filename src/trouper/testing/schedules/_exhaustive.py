@@ -84,7 +84,7 @@ class Exhaustive:
         for node, step in zip(self._path, trace.steps, strict=False):
             node.took = step.accesses
         if self._depth == "dfs":
-            self._turn_around(trace, is_whole=not course.is_cut)
+            self._turn_around(trace)
         while self._path:
             node = self._path[-1]
             node.done[node.chosen] = node.took
@@ -96,14 +96,12 @@ class Exhaustive:
             self._path.pop()
         return False
 
-    def _turn_around(self, trace: Trace, *, is_whole: bool) -> None:
-        for step in trace.steps[self._fresh :]:
+    def _turn_around(self, trace: Trace) -> None:
+        # messages that nobody took count also where a schedule was cut off: what was played
+        # instead of its rest had them behind the same turns
+        for step in [*trace.steps[self._fresh :], *trace.blocked()]:
             for head in trace.races(step):
                 self._turn(step, head, trace)
-        if is_whole:  # else what is left was looked at in the schedule that this one equals
-            for step in trace.blocked():
-                for head in trace.races(step):
-                    self._turn(step, head, trace)
         for step, head in trace.withdrawn():
             self._turn(step, head, trace)
 

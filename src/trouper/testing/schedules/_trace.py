@@ -305,7 +305,14 @@ class Trace:
         events that depend on none of the others.
         """
         rest = [s for s in self.steps if head.node < s.node < step.node]
-        free = [s for s in rest if not s.past >> head.node & 1]
+        life = step.event.life
+        free = [
+            s
+            for s in rest
+            if not s.past >> head.node & 1
+            # a crash would take the step away: it is not what comes before it
+            and s.event.life + (s.event.kind == "crash") <= life
+        ]
         mask = self._mask(s.node for s in free)
         found = [s.event for s in free if not s.past & mask]
         # its own past says too much, since it came after ``head``, and its conflicts too little:
