@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
 import pytest
 
 from trouper.testing.schedules import Constraint, Event, Footprint, dependent
@@ -89,6 +94,13 @@ def test_an_event_reads_like_what_happens(event: Event, says: str) -> None:
 )
 def test_a_constraint_is_a_sentence(first: Event, then: Event, says: str) -> None:
     assert str(Constraint(first, then)) == says
+
+
+def test_an_event_is_itself_in_another_process() -> None:
+    code = "import pickle, sys; from trouper.testing.schedules import Event; "
+    code += "e = pickle.load(sys.stdin.buffer); assert e in {Event('deliver', 'a', 'x', 'Put'): 1}"
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    subprocess.run([sys.executable, "-c", code], input=pickle.dumps(A), env=env, check=True)
 
 
 @pytest.mark.parametrize(

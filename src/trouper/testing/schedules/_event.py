@@ -38,6 +38,7 @@ class Event:
     what: str = ""
     sequence: int = 1
     life: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -47,6 +48,17 @@ class Event:
                 f"an event's sequence counts from 1 and its life from 0, "
                 f"not {self.sequence} and {self.life}"
             )
+        # looked up some thirty times a step: worth keeping
+        name = (self.kind, self.target, self.sender, self.what, self.sequence, self.life)
+        object.__setattr__(self, "_hash", hash(name))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Event], tuple[str | int, ...]]:
+        # another process hashes text otherwise
+        name = (self.kind, self.target, self.sender, self.what, self.sequence, self.life)
+        return Event, name
 
     @property
     def actor(self) -> tuple[str, int]:
