@@ -278,3 +278,38 @@ def trouper(*arguments: object, cwd: Path | None = None) -> subprocess.Completed
         check=False,
         timeout=60,
     )
+
+
+def unread(*arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """Run the command with its output into a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "trouper", "store", *map(str, arguments)],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+
+@pytest.mark.parametrize("command", [["dump"], ["dump", "--json"], ["stat"], ["check", "--json"]])
+async def test_a_reader_that_has_gone_is_no_damage(journal: Path, command: list[str]) -> None:
+    done = unread(*command, journal)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+async def test_check_gives_its_counts_as_stat_does(journal: Path, capsys: Capture) -> None:
+    report = from_json(capsys, "check", journal)
+    assert report["rows"] == from_json(capsys, "stat", journal)["rows"]
+    assert report["unknown"] == []
+
+
+async def test_one_finding_is_one(journal: Path, capsys: Capture) -> None:
+    (journal / "store.json").write_text("{")
+    status, out, _ = call(capsys, "check", journal)
+    assert status == 1
+    assert ": 1 finding; " in out

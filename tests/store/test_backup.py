@@ -258,3 +258,16 @@ async def test_closing_a_store_ends_its_backup(state: Path, tmp_path: Path) -> N
     assert not left_over(tmp_path)
     with pytest.raises(StoreClosed):
         await store.backup(tmp_path / "again")
+
+
+async def test_a_backup_does_not_lie_in_its_store(state: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(state)
+    before = set(state.iterdir())
+    for target in (state / "inside", link / "inside"):
+        with pytest.raises(PathRefused, match="does not lie in its store"):
+            backup(state, target)
+        async with LmdbStore(state) as store:
+            with pytest.raises(PathRefused, match="does not lie in its store"):
+                await store.backup(target)
+    assert set(state.iterdir()) <= before | {state / "lock.mdb", state / "owner.lock"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trouper.errors import CorruptRecord, PathRefused, StoreDamaged, StoreOwned
-from trouper.store import DumpedRow, Finding, LmdbStore, Tx, dump
+from trouper.store import DumpedRow, Finding, LmdbStore, Tx, dump, verify
 from trouper.store._frame import pack
 
 
@@ -108,3 +108,33 @@ def test_where_no_store_is_it_is_refused(place: str, tmp_path: Path) -> None:
     with pytest.raises(PathRefused):
         names(tmp_path / place)
     assert os.listdir(tmp_path / "empty") == []
+
+
+@pytest.mark.parametrize("place", ["identity", "first meta page"])
+async def test_damage_around_the_pages_costs_no_row(state: Path, place: str) -> None:
+    sound, data = names(state), state / "data.mdb"
+    if place == "identity":
+        (state / "store.json").write_text("{")
+    else:
+        data.write_bytes(b"\xff" * 4096 + data.read_bytes()[4096:])
+    with pytest.raises(StoreDamaged):
+        names(state)
+    told: list[Finding] = []
+    assert names(state, broken=told.append) == sound
+    assert [(finding.table, "is damaged at" in finding.what) for finding in told] == [("", True)]
+
+
+async def test_a_store_without_its_data_says_so(state: Path) -> None:
+    (state / "data.mdb").unlink()
+    with pytest.raises(StoreDamaged, match="its data is gone"):
+        names(state, broken=lambda _: None)
+    (finding,) = verify(state).findings
+    assert "its data is gone" in finding.what
+
+
+async def test_a_corrupt_row_is_named_once(state: Path) -> None:
+    data = state / "data.mdb"
+    data.write_bytes(data.read_bytes().replace(b"k07" + pack(b"k07", b"")[:2], b"k07\xff\xff"))
+    told: list[Finding] = []
+    names(state, broken=told.append)
+    assert str(told[0]).count(b"k07".hex()) == 1

@@ -12,7 +12,7 @@ import trio
 from trouper.errors import (
     StoreError,
 )
-from trouper.store import LmdbStore, _engine, _lmdb, _place
+from trouper.store import LmdbStore, MemoryStore, _engine, _lmdb, _place
 from trouper.store._state import StoreState
 
 
@@ -116,3 +116,45 @@ trio.run(main)
 def test_options_that_mean_nothing_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         LmdbStore(tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"map_size": 0},
+        {"map_size": -1},
+        {"map_size": 1e9},
+        {"map_size": "1"},
+        {"map_limit": float("nan")},
+        {"max_value": 0},
+        {"max_batch": 0},
+        {"close_timeout": -1},
+        {"close_timeout": float("nan")},
+        {"close_timeout": float("inf")},
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_by_its_name(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    (name,) = options
+    with pytest.raises(ValueError, match=name):
+        LmdbStore(tmp_path / "state", **options)
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+async def test_a_commit_from_another_loop_is_refused_and_not_waited_for(
+    kind: str, tmp_path: Path
+) -> None:
+    store: LmdbStore | MemoryStore
+    store = LmdbStore(tmp_path / "state") if kind == "disk" else MemoryStore()
+
+    async def elsewhere() -> int:
+        with trio.fail_after(5):
+            return await store.commit(lambda _: 1)
+
+    async with store:
+        with pytest.raises(RuntimeError, match=r"another trio.run; commit there"):
+            await trio.to_thread.run_sync(trio.run, elsewhere)
+        assert await store.commit(lambda _: 2) == 2
+    async with store:
+        assert await store.commit(lambda _: 3) == 3

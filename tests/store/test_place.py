@@ -18,7 +18,7 @@ from trouper.errors import (
     StoreDamaged,
     WrongEngine,
 )
-from trouper.store import _place, verify
+from trouper.store import LmdbStore, _place, backup, check, compact, dump, stat, verify
 from trouper.store._records import from_frame, to_frame
 from trouper.store._state import StoreState
 
@@ -45,7 +45,7 @@ async def test_a_store_is_made_with_its_parents_and_readable_by_its_user_only(
     path = tmp_path / "a" / "b"
     await opened(path)
     assert path.stat().st_mode & 0o777 == 0o700
-    for name in ("data.mdb", "lock.mdb", "owner.lock"):
+    for name in ("data.mdb", "lock.mdb", "owner.lock", "store.json"):
         assert (path / name).stat().st_mode & 0o077 == 0
 
 
@@ -208,4 +208,22 @@ async def test_a_network_file_system_is_refused(
 ) -> None:
     monkeypatch.setattr(_place, "_mounts", lambda: ["1 0 0:1 / / rw - nfs host:/ rw"])
     await refused(tmp_path / "state", PathRefused, r"network file system \(nfs\).*local disk")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_what_is_no_path_is_refused_and_means_no_directory(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def back_up(target: str) -> None:
+        backup(tmp_path, target)
+
+    def dumped(source: str) -> None:
+        list(dump(source))
+
+    for use in (LmdbStore, verify, check, compact, stat, dumped, back_up):
+        with pytest.raises(PathRefused, match=r"names no store|is no path|there is no store"):
+            use(path)
     assert list(tmp_path.iterdir()) == []

@@ -93,7 +93,13 @@ def open_system(
 def _store(store: Store | str | os.PathLike[str] | None) -> Store:
     if store is None:
         return MemoryStore()
-    return LmdbStore(store) if isinstance(store, str | os.PathLike) else store
+    if isinstance(store, str | os.PathLike):
+        return LmdbStore(store)
+    if not hasattr(store, "is_open"):
+        raise TypeError(
+            f"store= takes the path of a directory as a text, or a store, not {store!r:.80}"
+        )
+    return store
 
 
 @asynccontextmanager

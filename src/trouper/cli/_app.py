@@ -11,6 +11,7 @@ from typer.main import get_command
 from .._version import __version__
 from ._inspect import inspect
 from ._run import run
+from ._status import Status
 from ._store import app as store
 
 app = typer.Typer(
@@ -45,11 +46,13 @@ app.add_typer(store)
 def run_app(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name and return its exit status.
 
-    typer answers wrong use itself (status 2) and turns an interrupt into status 130; whatever
-    else a command raises passes through.
+    typer answers wrong use itself (status 2), turns an interrupt into status 130 and ends quietly
+    when the output is a closed pipe; whatever else a command raises passes through.
     """
     try:
         get_command(app).main(args=list(arguments), prog_name="trouper")
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            return Status.UNREAD  # not typer's 1, which says that something is wrong
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         A `Status`: 0 done, 1 the job failed, 2 wrong use or refused input, 3 outcome unknown,
-        130 interrupted.
+        130 interrupted, 141 nobody reads the output any more.
     """
     if any(find_spec(name) is None for name in _EXTRA):
         print(

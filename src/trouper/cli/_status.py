@@ -30,6 +30,7 @@ class Status(IntEnum):
     REFUSED = 2
     UNKNOWN = 3
     INTERRUPTED = 130
+    UNREAD = 141  # as of one that SIGPIPE ended: whoever read the output has gone
 
 
 # The first row that fits decides; what fits none is a job that failed.

@@ -46,14 +46,17 @@ def check(path: JOURNAL, *, modules: MODULES = None, as_json: AS_JSON = False) -
     with _progress("checking", MofNCompleteColumn()) as advance:
         report = store.check(path, invariants=INVARIANTS, progress=advance)
     if as_json:
-        _print_json({"ok": report.ok, **asdict(report)})
+        unknown = [{"kind": k, "version": v, "rows": n} for k, v, n in report.unknown]
+        told = {**asdict(report), "rows": dict(report.rows), "unknown": unknown}
+        _print_json({"ok": report.ok, **told})
     else:
         for finding in report.findings:
             typer.echo(finding)
         if report.more:
             typer.echo(f"and {report.more} more")
         count = sum(rows for _, rows in report.rows)
-        verdict = "sound" if report.ok else f"{len(report.findings) + report.more} findings"
+        found = len(report.findings) + report.more
+        verdict = "sound" if report.ok else f"{found} finding{'s' if found > 1 else ''}"
         typer.echo(f"{path}: {verdict}; {report.pages} pages, {count} rows")
         for kind, version, number in report.unknown:
             typer.echo(

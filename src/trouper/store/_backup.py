@@ -14,7 +14,7 @@ from typing import Final
 
 from ..errors import PathRefused
 from ._copying import Copy, cannot_write, silent, sync_directory, write_copy
-from ._place import DATA_FILE, Identity
+from ._place import DATA_FILE, Identity, place_of
 from ._reading import snapshot_of
 from ._verify import Progress
 
@@ -77,7 +77,13 @@ def back_up(
     progress: Progress | None,
 ) -> Backup:
     """Make a backup of what `copy` writes; see `backup`."""
-    goal = Path(os.path.abspath(target))
+    goal = place_of(target)
+    if goal.resolve().is_relative_to(data.parent.resolve()):
+        raise PathRefused(
+            f"a backup does not lie in its store, {str(data.parent)!r}; give another path",
+            path=str(goal),
+            reason="it lies in the store",
+        )
     with _draft(goal) as draft:
         report = write_copy(copy, draft, identity, data.stat().st_size, progress or silent)
         size = (draft / DATA_FILE).stat().st_size

@@ -28,6 +28,7 @@ class BaseStore(ABC):
 
     epoch: int = 0
     max_value: int = MAX_BYTES
+    _loop: trio.lowlevel.TrioToken | None = None  # where it was opened last
     _owners: int = 0  # written by next_owner and by opening, on the loop
 
     @property
@@ -42,6 +43,11 @@ class BaseStore(ABC):
     async def commit(self, unit: Unit[T]) -> T:
         """See `Store.commit`."""
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._loop not in (None, trio.lowlevel.current_trio_token()):
+            raise RuntimeError(  # its verdict would come to that loop, and wake nobody in this one
+                f"store {self.name!r} is open in another trio.run; commit there, from a thread by "
+                "trio.from_thread.run(store.commit, unit)"
+            )
         task = trio.lowlevel.current_task()
 
         def wake(result: Outcome[Any]) -> None:

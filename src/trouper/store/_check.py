@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol, TypeVar, final
 
 from ..errors import StoreError
 from ._owner import unowned
-from ._place import DATA_FILE
+from ._place import DATA_FILE, place_of
 from ._records import from_frame
 from ._snapshot import Snapshot
 from ._verify import MAX_FINDINGS, Finding, Progress, Report, verify
@@ -67,7 +66,7 @@ def check(
     report = verify(path, progress=progress)
     if not all(finding.key for finding in report.findings):
         return report
-    directory = Path(os.path.abspath(path))
+    directory = place_of(path)
     findings, more = list(report.findings), report.more
     with unowned(directory), Snapshot(directory / DATA_FILE, shared=False) as snapshot:
         rows = SnapshotRows(snapshot)

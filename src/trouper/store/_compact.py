@@ -13,7 +13,7 @@ from typing import Final
 from ..errors import StoreOwned
 from ._copying import cannot_write, silent, sync_directory, write_copy
 from ._owner import Owner, stamp_of
-from ._place import DATA_FILE, MAP_LOCK_FILE, Identity, prepare
+from ._place import DATA_FILE, MAP_LOCK_FILE, Identity, place_of, prepare
 from ._reading import require_sound, require_store, state_in
 from ._shortage import cannot_open
 from ._snapshot import Snapshot
@@ -50,7 +50,7 @@ def compact(path: str | os.PathLike[str], *, progress: Progress | None = None) -
         StoreFull: No room for the copy beside the old file.
         StoreDamaged, WrongEngine, FormatTooNew: There is no sound store to be compacted.
     """
-    directory = Path(os.path.abspath(path))
+    directory = place_of(path)
     prepare(directory, create=False)
     try:
         require_store(directory)  # before anything is written there

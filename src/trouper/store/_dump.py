@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import CorruptRecord, FormatTooNew, StoreError, ValueRefused
+from ..errors import CorruptRecord, FormatTooNew, StoreDamaged, StoreError, ValueRefused
 from ._codec import decode_row
 from ._frame import unpack
 from ._pages import Broken, Pages
-from ._place import DATA_FILE, damaged
+from ._place import DATA_FILE, damaged, place_of
 from ._reading import owner_of, require_store
 from ._records import from_frame
 from ._shortage import cannot_open
@@ -64,7 +64,7 @@ def dump(
         CorruptRecord: A row cannot be read, and `broken` is not given.
         PathRefused, StoreOwned, WrongEngine, FormatTooNew: There is no store for us to read.
     """
-    directory = Path(os.path.abspath(path))
+    directory = place_of(path)
 
     def tell(error: StoreError, finding: Finding) -> None:
         if broken is None:
@@ -74,7 +74,7 @@ def dump(
     def page(what: str) -> None:
         tell(damaged(directory, DATA_FILE, what), Finding("", "", what))
 
-    with _frames(directory, page) as found:
+    with _frames(directory, tell, page) as found:
         for table, rows in found:
             if tables is not None and table not in tables:
                 continue
@@ -82,25 +82,47 @@ def dump(
                 try:
                     yield _row(table, key, frame)
                 except CorruptRecord as error:
-                    tell(error, Finding(table, key.hex(), str(error)))
+                    reason = error.facts.get("reason", str(error))
+                    tell(error, Finding(table, key.hex(), reason))
 
 
 @contextmanager
-def _frames(directory: Path, page: Callable[[str], None]) -> Generator[_Tables]:
+def _frames(
+    directory: Path, tell: Callable[[StoreError, Finding], None], page: Callable[[str], None]
+) -> Generator[_Tables]:
+    data, place = directory / DATA_FILE, None
     with ExitStack() as stack:
         try:
-            data = require_store(directory)
-            if owner_of(directory, stack) is not None:
+            try:
+                require_store(directory)
+            except StoreDamaged as error:
+                place = error  # of what is around the pages; they may be sound
+            if owner_of(directory, stack) is None:
+                pages = _pages(data, page, place, stack)
+                if place is not None:
+                    tell(place, Finding("", "", str(place)))
+                found = ((table, pages.rows(tree)) for table, tree in pages.tables().items())
+            elif place is not None:
+                raise place  # no file to be mapped
+            else:
                 snapshot = stack.enter_context(Snapshot(data, shared=True))
                 found = ((table, snapshot.items(table)) for table in snapshot.tables)
-            else:
-                pages = stack.enter_context(Pages(data, page))
-                found = ((table, pages.rows(tree)) for table, tree in pages.tables().items())
         except Broken as error:
             raise damaged(directory, DATA_FILE, str(error)) from error
         except OSError as error:
             raise cannot_open(directory, error.errno, error.strerror or str(error)) from error
         yield found
+
+
+def _pages(
+    data: Path, page: Callable[[str], None], place: StoreDamaged | None, stack: ExitStack
+) -> Pages:
+    try:
+        return stack.enter_context(Pages(data, page))
+    except (Broken, OSError) as error:
+        if place is None:
+            raise
+        raise place from error
 
 
 def _row(table: str, key: bytes, frame: bytes) -> DumpedRow:

@@ -6,9 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, TypeVar, final
+from typing import Any, Final, Literal, Self, TypeVar, cast, final
 
 import trio
 from outcome import Error, Outcome
@@ -21,7 +20,7 @@ from ._codec import MAX_BYTES
 from ._engine import EngineOptions, LmdbEngine
 from ._keys import check_key, check_table
 from ._lmdb import Env
-from ._place import DATA_FILE, read_identity
+from ._place import DATA_FILE, place_of, read_identity
 from ._protocol import Submission, Unit
 from ._records import from_frame, from_frames, require_upcasters
 from ._writer import Writer
@@ -72,9 +71,15 @@ class LmdbStore(BaseStore):
             raise ValueError(f"level is 'durable' or 'relaxed', got {level!r}")
         if verify not in ("unclean", "always"):
             raise ValueError(f"verify is 'unclean' or 'always', got {verify!r}")
+        counts = {"map_size": map_size, "map_limit": map_limit}
+        counts |= {"max_value": max_value, "max_batch": max_batch}
+        for name, count in counts.items():
+            _require_count(name, count)
+        if not 0 <= close_timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"close_timeout is 0 or more seconds, not {close_timeout!r}")
         if map_limit < map_size:
             raise ValueError(f"map_limit ({map_limit}) is smaller than map_size ({map_size})")
-        self._directory: Final = Path(os.path.abspath(path))
+        self._directory: Final = place_of(path)
         self._options: Final = EngineOptions(
             level, map_size, map_limit, create, max_value, verify, debug
         )
@@ -117,6 +122,7 @@ class LmdbStore(BaseStore):
             writer.close()
             raise
         self._owners = 0
+        self._loop = trio.lowlevel.current_trio_token()
         self._env, self._writer = engine.env, writer
         return self
 
@@ -234,6 +240,11 @@ class LmdbStore(BaseStore):
             f"What was acknowledged is safe; for anything else reopen and read.",
             store=self.name,
         )
+
+
+def _require_count(name: str, value: int) -> None:
+    if not isinstance(cast(Any, value), int) or value < 1:
+        raise ValueError(f"{name} is a whole number, 1 or more, not {value!r}")
 
 
 @final

@@ -149,7 +149,7 @@ class MemoryStore(BaseStore):
             raise RuntimeError("this MemoryStore is open already; one store, one owner")
         require_upcasters()
         await trio.lowlevel.checkpoint()
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = self._loop = trio.lowlevel.current_trio_token()
         self._queue = deque()
         self._unsynced = ([], self._state.head)  # opening writes the epoch, and flushes
         self._owners = 0

@@ -63,6 +63,24 @@ class Identity(NamedTuple):
     uuid: str
 
 
+def place_of(path: str | os.PathLike[str]) -> Path:
+    """Return a path in full, that of the current directory only where it is meant.
+
+    Raises:
+        PathRefused: It is empty, as a variable that was not set is, or no path at all.
+    """
+    name = os.fspath(path)
+    if not name:
+        raise PathRefused(
+            "an empty path names no store; give its directory, '.' for the current one",
+            path="",
+            reason="it is empty",
+        )
+    if "\0" in name:
+        raise PathRefused(f"{name!r} is no path: it holds a null", path=name, reason="a null")
+    return Path(os.path.abspath(name))
+
+
 def prepare(directory: Path, *, create: bool) -> None:
     """Make sure that `directory` is a local directory, making it if `create`.
 
@@ -142,7 +160,7 @@ def write_identity(directory: Path, identity: Identity) -> None:
     """Write the identity file, whole or not at all, durably."""
     path = directory / IDENTITY_FILE
     draft = path.with_suffix(".json.new")
-    with draft.open("w", encoding="ascii") as file:
+    with open(draft, "w", encoding="ascii", opener=_owner_only) as file:
         json.dump(identity._asdict(), file)
         file.write("\n")
         file.flush()
@@ -153,6 +171,10 @@ def write_identity(directory: Path, identity: Identity) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def has_data(directory: Path, identity: Identity | None, *, writable: bool = True) -> bool:

@@ -17,6 +17,7 @@ from ._place import (
     check_directory,
     damaged,
     has_data,
+    place_of,
     read_identity,
 )
 from ._records import from_frame
@@ -74,7 +75,7 @@ def snapshot_of(path: str | os.PathLike[str]) -> Generator[Source]:
         StoreOwned: This process has it open itself, and LMDB maps a file once per process.
         StoreDamaged, WrongEngine, FormatTooNew: There is none that can be mapped safely.
     """
-    directory = Path(os.path.abspath(path))
+    directory = place_of(path)
     with ExitStack() as stack:
         try:
             data = require_store(directory)

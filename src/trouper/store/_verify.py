@@ -21,7 +21,7 @@ from ._keys import TABLES
 from ._lmdb import problems_of
 from ._owner import unowned
 from ._pages import Broken, Pages
-from ._place import DATA_FILE, Identity, check_directory, has_data, read_identity
+from ._place import DATA_FILE, Identity, check_directory, has_data, place_of, read_identity
 from ._records import from_frame
 from ._state import OWN_KEY, OWN_TABLE, StoreState
 
@@ -97,7 +97,7 @@ def verify(path: str | os.PathLike[str], *, progress: Progress | None = None) ->
         StoreOwned: A live process has it open.
         WrongEngine, FormatTooNew: It is not for this version of trouper to read.
     """
-    directory = Path(os.path.abspath(path))
+    directory = place_of(path)
     check_directory(directory, create=False)
     check = _Check(directory, progress or _silent)
     try:
@@ -141,6 +141,8 @@ class _Check:
                 raise self._no_store()
         except StoreDamaged as error:
             self._find(what=str(error))
+            if not os.path.lexists(directory / DATA_FILE):
+                return  # that is all there is to be said
         for problem in problems_of(directory / DATA_FILE):
             self._find(what=problem)
         try:
