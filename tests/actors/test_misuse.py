@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Never, cast
@@ -14,7 +16,7 @@ import trio.testing
 from trouper import Decision, DurableActor, decides
 from trouper.actors import Actor, Context, Request, handles, open_system
 from trouper.errors import ActorCrashed, ActorStopped, NotHandled, ShuttingDown, StartFailed
-from trouper.supervision import Supervisor
+from trouper.supervision import Supervisor, one_for_one, render_text
 from trouper.testing import TestKit
 
 
@@ -292,3 +294,66 @@ async def test_a_ref_on_another_thread_is_refused_and_changes_nothing() -> None:
         await trio.to_thread.run_sync(trio.from_thread.run_sync, ref.tell, "hello")
         await trio.testing.wait_all_tasks_blocked()
         assert ref.statistics().processed == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        ("mailbox", float("inf"), "a whole number, not inf"),
+        ("mailbox", True, "a whole number, not True"),
+        ("mailbox", "1", "a whole number, not '1'"),
+        ("strategy", one_for_one, r"strategy takes one_for_one\(\)"),
+        ("strategy", "one_for_one", r"strategy takes one_for_one\(\)"),
+    ],
+)
+async def test_an_option_of_another_type_is_refused_where_it_is_given(
+    option: str, value: Any, wanted: str
+) -> None:
+    options: Any = {option: value}
+    with pytest.raises((TypeError, ValueError), match=wanted):
+        async with open_system("s", **options):
+            raise AssertionError
+    async with open_system("s") as system:
+        with pytest.raises((TypeError, ValueError), match=wanted):
+            await system.spawn(partial(Named, "a", loud=True), **options)
+        assert "Named" not in render_text(system.tree())
+
+
+async def test_a_name_that_is_no_string_is_refused() -> None:
+    async with open_system("s") as system:
+        with pytest.raises(TypeError, match="name is a str, not 3"):
+            await system.spawn(partial(Named, "a", loud=True), name=cast(Any, 3))
+
+
+def test_a_strategy_takes_records_not_numbers() -> None:
+    number: Any = 3
+    with pytest.raises(TypeError, match=r"Intensity\(limit, period\), not 3"):
+        one_for_one(intensity=number)
+    with pytest.raises(TypeError, match=r"backoff takes Backoff\(\.\.\.\), not 3"):
+        one_for_one(backoff=number)
+
+
+async def test_what_is_no_ref_is_refused_where_a_ref_is_wanted() -> None:
+    async with open_system("s") as system:
+        for use in (system.registry.register, system.topics.subscribe):
+            with pytest.raises(TypeError, match=r"takes the ref of an actor.* not 'b'"):
+                use("a", cast(Any, "b"))
+
+    class Watcher(Actor):
+        @handles(str)
+        async def use(self, message: str, ctx: Context) -> None:
+            getattr(ctx, message)("b")
+
+    async with TestKit(Watcher) as kit:
+        for method in ("watch", "unwatch", "link", "unlink"):
+            kit.tell(method)
+            assert "takes the ref of an actor" in str(await kit.crashed(TypeError))
+
+
+async def test_a_message_with_a_ref_can_be_copied_and_not_be_pickled() -> None:
+    async with open_system("s") as system:
+        ref = await system.spawn(partial(Named, "a", loud=True))
+        copies = [copy.copy(ref), copy.deepcopy([ref])[0]]
+        assert all(other is ref for other in copies)
+        with pytest.raises(TypeError, match=r"registry\.whereis"):
+            pickle.dumps(ref)

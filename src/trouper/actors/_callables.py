@@ -1,10 +1,15 @@
-"""Functions that users hand in: refused where they are given, not where they are called."""
+"""Functions and refs that users hand in: refused where they are given, not where they are used."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from ._local import LocalRef
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,3 +42,14 @@ def require_plain(what: str, fn: F) -> F:
     if inspect.iscoroutinefunction(fn):
         raise TypeError(f"{what} is called, never awaited: make {fn.__name__} a plain def")
     return fn
+
+
+def local(ref: Any) -> LocalRef:
+    """Return the record behind a ref, and refuse what is none.
+
+    Raises:
+        TypeError: It is no ref of an actor in this process.
+    """
+    if not isinstance(ref, Mailbox):
+        raise TypeError(f"this takes the ref of an actor, what spawn returns, not {ref!r}")
+    return ref  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack, cast, final
 
 from .._holds import run_in_thread
+from ._callables import local
 from ._messages import M
 from ._pipes import start_pipe
 from ._spawner import Spawner
@@ -16,7 +17,6 @@ from ._watches import link, unlink, unwatch, watch
 
 if TYPE_CHECKING:
     from ._inbox import Inbox
-    from ._local import LocalRef
     from ._ref import Ref
     from ._registry import Registry
     from ._topics import Topics
@@ -134,11 +134,11 @@ class Context(Spawner, Generic[M]):
             NotHandled: This actor has no handler for `Terminated`.
             ValueError: It is this actor, or one of another system.
         """
-        watch(self._ref, cast("LocalRef", ref))
+        watch(self._ref, local(ref))
 
     def unwatch(self, ref: Ref[Any]) -> None:
         """End a watch: no `Terminated` comes any more, also if one waits already."""
-        unwatch(self._ref, cast("LocalRef", ref))
+        unwatch(self._ref, local(ref))
 
     def link(self, ref: Ref[Any]) -> None:
         """Tie this actor and another: if either crashes for good or is killed, the other fails.
@@ -150,11 +150,11 @@ class Context(Spawner, Generic[M]):
             LinkBroken: The other has crashed or was killed already.
             ValueError: It is this actor, or one of another system.
         """
-        link(self._ref, cast("LocalRef", ref))
+        link(self._ref, local(ref))
 
     def unlink(self, ref: Ref[Any]) -> None:
         """Untie two linked actors; unlinked ones stay as they are."""
-        unlink(self._ref, cast("LocalRef", ref))
+        unlink(self._ref, local(ref))
 
     @property
     def registry(self) -> Registry:

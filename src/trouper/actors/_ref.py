@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, NoReturn, Self
 
 from ..mailbox import MailboxStatistics
 from ..supervision import Exit
@@ -17,6 +17,19 @@ class Ref(Generic[M_contra]):
     """
 
     __slots__ = ()
+
+    def __copy__(self) -> Self:
+        """Return itself: an address, also in a message that is copied."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is an address in this process; hand out a name, and let "
+            "system.registry.whereis(name) find the ref"
+        )
 
     @property
     def name(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import ActorStopped, NameTaken
 from ..mailbox import STOPPED
+from ._callables import local
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -34,7 +35,7 @@ class Registry:
             ActorStopped: This one has ended.
             ValueError: The name is empty, or the actor lives in another system.
         """
-        actor = cast("LocalRef", ref)
+        actor = local(ref)
         if not name:
             raise ValueError("a name in the registry is not empty")
         if actor.state == STOPPED:

@@ -142,6 +142,7 @@ class Runtime:
         if significant:
             check_significant(parent.options.strategy, restart)
             options = replace(options, significant=True)
+        check_strategy(strategy)
         if mailbox is not None:
             capacity = check_capacity(mailbox)
         life = parent.life or parent.need_life()
@@ -246,16 +247,26 @@ class Runtime:
         await stop_children(self.root, kind, why)
 
 
-def check_capacity(mailbox: int, overflow: Overflow = "reject") -> int:
+def check_capacity(mailbox: Any, overflow: Overflow = "reject") -> int:
     """Refuse a capacity that is none, and a rule that is none.
 
     Raises:
         ValueError: It is not a whole number above 0, or there is no such rule.
     """
     check_overflow(overflow)
-    if mailbox < 1:
-        raise ValueError(f"mailbox must be 1 message or more, not {mailbox}")
+    if not isinstance(mailbox, int) or isinstance(mailbox, bool) or mailbox < 1:
+        raise ValueError(f"mailbox must be 1 message or more, a whole number, not {mailbox!r}")
     return mailbox
+
+
+def check_strategy(strategy: object) -> None:
+    """Refuse what is no strategy, above all the function that makes one.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise TypeError(f"strategy takes one_for_one() or another of its kind, not {strategy!r}")
 
 
 def check_redeliver(redeliver: int, restart: Restart) -> None:
@@ -281,7 +292,9 @@ def check_seconds(what: str, seconds: float) -> float:
     return seconds
 
 
-def _check_name(parent: LocalRef, name: str) -> str:
+def _check_name(parent: LocalRef, name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"an actor's name is a str, not {name!r}")
     if not name or any(mark in name for mark in RESERVED):
         raise ValueError(f"an actor's name is not empty and has no '/' or '#': {name!r}")
     if name in parent.need_life().children:

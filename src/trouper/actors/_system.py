@@ -27,7 +27,7 @@ from ..supervision import Exit, Strategy, TreeNode, join_failures, one_for_one, 
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
-from ._runtime import Runtime, check_capacity, check_seconds
+from ._runtime import Runtime, check_capacity, check_seconds, check_strategy
 from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node
@@ -342,6 +342,7 @@ async def run_system(
     check_seconds("shutdown", shutdown)
     check_seconds("ask_safety", ask_safety)
     check_capacity(mailbox, overflow)
+    check_strategy(strategy)
     error: BaseException | None = None
     runtime: Runtime | None = None
     try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import ActorStopped, MailboxFull, NotHandled, TopicFull
 from ..mailbox import CLOSED, STOPPED
+from ._callables import local
 from ._dead_letters import DeadLetter, DeadLetters
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Topics:
             ValueError: It lives in another system.
             TopicFull: The topic has ``limit`` subscribers.
         """
-        actor = cast("LocalRef", ref)
+        actor = local(ref)
         if actor.state == STOPPED:
             raise ActorStopped(f"{actor.path} has ended, it cannot subscribe", target=actor.path)
         if actor.system.topics is not self:  # its end would not end the subscription
@@ -61,7 +62,7 @@ class Topics:
 
     def unsubscribe(self, topic: str, ref: Ref[Any]) -> bool:
         """End a subscription; return whether there was one."""
-        actor = cast("LocalRef", ref)
+        actor = local(ref)
         if actor not in self._topics.get(topic, ()):
             return False
         del actor.need_belongings().topics[topic]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 Restart: TypeAlias = Literal["permanent", "transient", "never"]
 RESTARTS: Final[tuple[str, ...]] = get_args(Restart)
@@ -83,6 +83,10 @@ class Strategy:
     auto_shutdown: AutoShutdown = "never"
 
     def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.intensity), Intensity):
+            raise TypeError(f"intensity takes Intensity(limit, period), not {self.intensity!r}")
+        if not isinstance(cast("object", self.backoff), Backoff | None):
+            raise TypeError(f"backoff takes Backoff(...), not {self.backoff!r}")
         if self.auto_shutdown not in AUTO_SHUTDOWNS:
             raise ValueError(
                 f"auto_shutdown must be one of {', '.join(AUTO_SHUTDOWNS)}, "
