@@ -9,6 +9,9 @@ from typing import Literal, TypeAlias
 
 from .sample import Measure, Sample
 
+DISTURBED = 1.15
+CALM_ROUNDS = 3
+
 Verdict: TypeAlias = Literal["aim", "must", "missed", ""]
 
 
@@ -63,6 +66,22 @@ class Comparison:
         if self.ratio >= self.aim:
             return "aim"
         return "must" if self.ratio >= self.must else "missed"
+
+
+def undisturbed(
+    ours: Sequence[Sample], theirs: Sequence[Sample]
+) -> tuple[Measure, Sequence[Sample], Sequence[Sample]]:
+    """Return in what to compare, where ours are those of one thread that never waits.
+
+    Then its wall-clock time is its CPU time, unless the machine did something else meanwhile. The
+    rounds where it did are left out; where hardly one remains, the CPU time of all threads is what
+    can be compared: on a quiet machine both ratios are the same within some percent.
+    """
+    calm = [i for i, sample in enumerate(ours) if sample.wall <= DISTURBED * sample.cpu]
+    if len(calm) >= CALM_ROUNDS:
+        return "wall", [ours[i] for i in calm], [theirs[i] for i in calm]
+    has_cpu = len(ours) > 1 and all(sample.cpu for sample in theirs)
+    return "cpu" if has_cpu else "wall", ours, theirs
 
 
 def compare(

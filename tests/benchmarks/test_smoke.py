@@ -151,3 +151,30 @@ def test_a_system_serves_each_bench_in_a_child_of_its_own() -> None:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["ops"] for answer in answers] == [10, 20], done.stderr
     assert answers[0]["pid"] != answers[1]["pid"]
+
+
+UNDISTURBED = """
+from _kit.rows import undisturbed
+from _kit.sample import Sample
+theirs = [Sample(1, wall=9.0, cpu=float(n)) for n in range(1, 6)]
+for walls in ([1, 1, 1.1, 3, 4], [1, 1, 3, 3, 3]):
+    measure, mine, other = undisturbed([Sample(1, wall=w, cpu=1.0) for w in walls], theirs)
+    print(measure, [s.wall for s in mine], [s.cpu for s in other])
+measure, mine, other = undisturbed([Sample(1, wall=3.0, cpu=1.0)] * 5, [Sample(1, wall=9.0)] * 5)
+print(measure, len(mine), len(other))
+"""
+
+
+def test_rounds_that_were_disturbed_do_not_count() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNDISTURBED],
+        cwd=MESSAGING.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [
+        "wall [1, 1, 1.1] [1.0, 2.0, 3.0]",
+        "cpu [1, 1, 3, 3, 3] [1.0, 2.0, 3.0, 4.0, 5.0]",
+        "wall 5 5",  # Erlang tells no CPU time
+    ], done.stderr
