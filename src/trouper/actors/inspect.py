@@ -47,7 +47,8 @@ class ActivationView:
 class EffectView:
     """One unit of work: a step of an activation, or a child of a group.
 
-    ``attempts`` counts those that were begun; ``state`` is open until it settled, then the word of its outcome.
+    ``attempts`` counts those that were begun; ``state`` is open until it settled, then the word of
+    its outcome.
     """
 
     key: str

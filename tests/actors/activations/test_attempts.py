@@ -227,3 +227,30 @@ async def test_how_often_a_step_was_tried_can_be_read(
     async with store:
         found = {view.name: view.attempts for view in inspect.effects(store)}
     assert found["play"] == 2
+
+
+@pytest.mark.parametrize(("answer", "failures"), [("done", 0), (OSError("no route"), 1)], ids=repr)
+async def test_what_an_attempt_came_to_in_the_grace_of_a_shutdown_is_recorded(
+    answer: Any, failures: int, store: Store, autojump_clock: trio.testing.MockClock
+) -> None:
+    scene = Scene()
+
+    @effect(name="play", attempts=2, backoff=EVERY_MINUTE)
+    async def play() -> str:
+        scene.begun.set()
+        await trio.sleep(1)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    @durable(name="one")
+    async def one(act: Activation) -> str:
+        return await act.call(play)
+
+    async with open_system("t", store=store, effects=[play], activities=[one]) as system:
+        system.start(one, key="k")
+        await scene.begun.wait()
+    async with store:
+        row = store.get(TABLE, step_key("k#0", 0), StepRow)
+    assert row is not None
+    assert (row.attempt, row.failures, bool(row.outcome)) == (1, failures, failures == 0)

@@ -44,6 +44,7 @@ class ActivationActor(SingleWriter[Command]):
     """One live activation. Facts are its rows; the coroutine is only a way to compute the next."""
 
     __slots__ = (
+        "__weakref__",
         "_driver",
         "_fresh",
         "_gone",
@@ -74,6 +75,7 @@ class ActivationActor(SingleWriter[Command]):
         self._told = trio.Event()  # whoever waits has his answer, or learns that none comes
         self.outcome: Outcome | None = None
         self.stuck: Exception | None = None
+        service.host.close_behind(self)
 
     # -- waiting for it -------------------------------------------------------------------------
 
@@ -151,6 +153,7 @@ class ActivationActor(SingleWriter[Command]):
             self._park(error)
         else:
             self._fail(error)
+            self.evict()  # or it would offer the same unit for ever
 
     def _take(self, commands: Sequence[Command], turn: Turn) -> None:
         driver = self._driver or self._load()
