@@ -98,6 +98,26 @@ def test_a_driver_that_mixes_up_events_is_told_so() -> None:
         made.done(message("b", "x"), Footprint())
 
 
+def test_a_crash_of_another_life_is_told_so() -> None:
+    made = course()
+    made.trace.append(Event("crash", "journal"), Footprint())
+    with pytest.raises(InvariantError, match="wrong life"):
+        made.trace.append(Event("crash", "journal"), Footprint())
+
+
+def test_what_a_crash_took_away_without_a_trace_does_not_count() -> None:
+    def crashed(*before: Event, **touched: object) -> bytes:
+        made = course(message("a", "x"), message("b", "y"))
+        for event in before:
+            took(made, event, **touched)
+        made.trace.append(Event("crash", "journal"), Footprint())
+        return made.trace.canonical()
+
+    written = {"writes": frozenset("k")}
+    assert crashed(message("a", "x")) == crashed(message("b", "y")) == crashed()
+    assert crashed(message("a", "x"), **written) != crashed()
+
+
 def test_a_chooser_that_chooses_what_is_not_offered_is_a_divergence() -> None:
     class Wrong:
         def choose(self, options: Sequence[Event], trace: Trace) -> Event:

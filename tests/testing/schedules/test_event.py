@@ -76,6 +76,7 @@ def test_two_steps_commute(
         (Event("timer", "a", "a", "lease"), "`a`: the timer lease"),
         (Event("crash", "journal"), "the crash"),
         (Event("crash", "journal", sequence=2, life=1), "crash 2"),
+        (Event("crash", "journal", what="losing a commit"), "the crash (losing a commit)"),
         (Event("rest", ""), "rest"),
     ],
 )

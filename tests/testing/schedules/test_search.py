@@ -266,6 +266,16 @@ def test_a_tape_replays_every_step_and_names_the_first_divergence() -> None:
         taped(noise(make(fixed=True)), rules, tape)
 
 
+def test_a_tape_ends_in_rest_or_in_the_ordinary_order() -> None:
+    make, rules = PLANTED["two-transaction finalise"]
+    failure = found("two-transaction finalise")
+    tape = tuple(step.event for step in failure.steps)
+    assert taped(noise(make(fixed=False)), rules, tape) is not None
+    ordinary = search(play_of(make(fixed=False)), strategy="fifo", rules=rules)
+    assert ordinary.failures == 0
+    assert taped(make(fixed=False), rules, (Event("deliver", "c0", "main.0", "Go"),)) is None
+
+
 def test_a_failure_that_no_order_explains_keeps_the_whole_schedule() -> None:
     """It depends on steps that touch, unknown to the explorer, a common object."""
     late = allocators(fixed=False)

@@ -26,7 +26,8 @@ class Event:
             explorer's own: nothing more happens.
         target: The actor that takes the step, by its path.
         sender: Who sent it, replied or armed it.
-        what: The type of the message, the name of the timer, the table of the commit.
+        what: The type of the message, the name of the timer, the table of the commit; of a crash
+            what it takes away, if there is more than one way.
         sequence: The how-many-th of this kind, target, sender and ``what``, from 1. Counted so
             narrowly, an unrelated message renames nothing, and a token survives it.
         life: How many crashes had happened when it was born.
@@ -82,7 +83,8 @@ class Event:
             case "timer":
                 return f"the timer {self.label}"
             case "crash":
-                return "the crash" if self.sequence == 1 else f"crash {self.sequence}"
+                which = "the crash" if self.sequence == 1 else f"crash {self.sequence}"
+                return f"{which} ({self.what})" if self.what else which
             case "rest":
                 return "rest"
 

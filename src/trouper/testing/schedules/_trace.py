@@ -167,6 +167,8 @@ class Trace:
         self._by_node[step.node] = step
         self._done.add(event)
         if event.kind == "crash":
+            if event.life != self.life:
+                raise InvariantError(f"{event!r} came after {self.life} crashes: wrong life")
             self.life += 1
             self._lost |= ~self._pasts[step.node] & ((1 << len(self._pasts)) - 1)
         else:
