@@ -313,3 +313,21 @@ async def test_one_finding_is_one(journal: Path, capsys: Capture) -> None:
     status, out, _ = call(capsys, "check", journal)
     assert status == 1
     assert ": 1 finding; " in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["store", "check", ""],
+        ["store", "backup", "state", ""],
+        ["inspect", ""],
+        ["run", "tests:x", "--store", "", "--key", "k"],
+    ],
+)
+def test_an_empty_path_is_not_the_current_directory(
+    arguments: list[str], capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert "an empty path" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from ..actors import inspect as journal
 from ..store import LmdbStore, Store
+from ._paths import path_of
 
 
 class Kind(StrEnum):
@@ -39,7 +40,7 @@ _READERS: dict[Kind, Callable[[Store], Iterable[Any]]] = {
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="The journal's directory.")],
+    path: Annotated[Path, typer.Argument(parser=path_of, help="The journal's directory.")],
     kind: Annotated[Kind, typer.Argument(help="What to look at.")] = Kind.ACTIVATIONS,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,

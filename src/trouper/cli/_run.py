@@ -18,6 +18,7 @@ from ..actors.activations import Durable
 from ..cells import CellPool
 from ..errors import StoreError
 from ..store import LmdbStore
+from ._paths import path_of
 from ._status import Status
 
 
@@ -27,7 +28,9 @@ def run(
         list[str] | None, typer.Argument(help="Arguments: JSON where it parses, else text.")
     ] = None,
     *,
-    store: Annotated[Path, typer.Option(help="The journal; made where there is none.")],
+    store: Annotated[
+        Path, typer.Option(parser=path_of, help="The journal; made where there is none.")
+    ],
     key: Annotated[str, typer.Option(help="The activation's identity, also across restarts.")],
     cells: Annotated[int, typer.Option(min=0, max=64, help="Cells for guests.")] = 0,
 ) -> None:

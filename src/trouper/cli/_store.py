@@ -20,6 +20,7 @@ from rich.table import Table
 
 from .. import store
 from ..actors.inspect import INVARIANTS
+from ._paths import path_of
 from ._status import Status
 
 app = typer.Typer(
@@ -28,7 +29,10 @@ app = typer.Typer(
     help="Look after a journal: check, describe, dump, back up, compact.",
 )
 
-JOURNAL = Annotated[Path, typer.Argument(metavar="PATH", help="The journal's directory.")]
+JOURNAL = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", parser=path_of, help="The journal's directory."),
+]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MODULES = Annotated[
     list[str] | None,
@@ -129,7 +133,7 @@ def dump(
 @app.command()
 def backup(
     path: JOURNAL,
-    target: Annotated[Path, typer.Argument(help="Where to; must not exist.")],
+    target: Annotated[Path, typer.Argument(parser=path_of, help="Where to; must not exist.")],
     *,
     as_json: AS_JSON = False,
 ) -> None:
