@@ -357,3 +357,11 @@ async def test_a_message_with_a_ref_can_be_copied_and_not_be_pickled() -> None:
         assert all(other is ref for other in copies)
         with pytest.raises(TypeError, match=r"registry\.whereis"):
             pickle.dumps(ref)
+
+
+@pytest.mark.parametrize("hook", ["started", "stopping"])
+def test_a_hook_that_cannot_be_awaited_is_refused_at_class_creation(hook: str) -> None:
+    def plain(self: object, *args: object) -> None: ...
+
+    with pytest.raises(TypeError, match=rf"Plain\.{hook} is awaited: make it an async def"):
+        type("Plain", (Actor,), {hook: plain})

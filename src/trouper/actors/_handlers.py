@@ -109,6 +109,8 @@ def behaviour_of(cls: type[Any], root: type[Any]) -> Behaviour:
     for name in ("__init__", "started", "stopping"):
         hook = vars(cls).get(name)
         if inspect.isfunction(hook):
+            if name != "__init__" and not inspect.iscoroutinefunction(inspect.unwrap(hook)):
+                raise TypeError(f"{cls.__qualname__}.{name} is awaited: make it an async def")
             disable_ki_protection(hook)
     wants_context = has_started or has_stopping or any(entry[1] for entry in table.values())
     return Behaviour(table, has_started, has_stopping, wants_context)

@@ -177,6 +177,7 @@ async def _drive(ref: LocalRef, kind: StopKind, depth: int = 0) -> None:
             while ref.state == DRAINING and (ref.queue or ref.is_busy):
                 await ref.wait_pass_over()
     ref.close("stopped")
+    close_failed_children(ref)
     await end_turn(ref, limit)
     await wait_pipes(ref)
     assert life.stopping is not None
@@ -201,6 +202,13 @@ async def stop_children(ref: LocalRef, kind: StopKind, why: Exit, depth: int = 0
         # a copy: looking for the last of a dict whose end was deleted passes all the gaps each time
         for child in list(life.children.values())[::-1]:
             await stop_one(child, kind, why, depth)
+
+
+def close_failed_children(parent: LocalRef) -> None:
+    """Let nobody wait for those that do not live again: a turn their end waits for may do so."""
+    for child in parent.children:
+        if child.state == FAILED:
+            child.close("failed while its parent was ending")
 
 
 async def end_turn(ref: LocalRef, limit: float) -> None:

@@ -30,7 +30,16 @@ from ..supervision import (
     unwrap,
 )
 from ._belongings import end_instance, wait_pipes
-from ._lifecycle import build, end_turn, run_started, run_stopping, shut, stop_children, stop_one
+from ._lifecycle import (
+    build,
+    close_failed_children,
+    end_turn,
+    run_started,
+    run_stopping,
+    shut,
+    stop_children,
+    stop_one,
+)
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -56,7 +65,7 @@ async def supervise(ref: LocalRef, error: BaseException) -> None:
             lost = await _mend(parent, ref, error)
     if lost is None:
         if _is_ending(parent):
-            _refuse_mail(parent)
+            close_failed_children(parent)
         return
     ref, error = lost
     if ref.state == FAILED:
@@ -105,13 +114,6 @@ async def _mend(
 def _is_ending(parent: LocalRef) -> bool:
     """Whether nothing is to live again under this parent: it stops, or the system has failed."""
     return parent.state >= STOPPING or parent.system.failure is not None
-
-
-def _refuse_mail(parent: LocalRef) -> None:
-    """Let nobody wait for those that do not live again: a turn their end waits for may do so."""
-    for child in parent.children:
-        if child.state == FAILED:
-            child.close("failed while its parent was ending")
 
 
 def _judge(parent: LocalRef, ref: LocalRef) -> RestartAfter | Escalate | Forget:
