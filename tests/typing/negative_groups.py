@@ -25,4 +25,6 @@ async def misuse(system: ActorSystem) -> None:
     won: Won[int] = await race(host, "k", [name.call(1)])  # E6
     values: list[int] = await all_of(host, "k", [name.call(1)])  # E7
     open_group(host, "k", [timer(1)], wake="soon")  # E8
+    effect(attempts=2, definite=(ValueError("no"),))  # E9
+    effect(backoff=2.0)  # E10
     print(wrong, won, values)

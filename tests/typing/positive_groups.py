@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from trouper import ActorSystem, EffectContext, effect
+from trouper import ActorSystem, Backoff, EffectContext, effect
 from trouper.actors.groups import (
     EffectCall,
     Outcome,
@@ -30,10 +30,16 @@ def size(ctx: EffectContext, what: str) -> int:
     return len(what)
 
 
+@effect(attempts=3, backoff=Backoff(1), definite=(LookupError,), timeout=5)
+async def again(ctx: EffectContext, n: int) -> int:
+    return n + ctx.attempt
+
+
 async def use(system: ActorSystem) -> None:
     host = system.host
     assert_type(name.call(1), EffectCall[str])
     assert_type(size.call("a"), EffectCall[int])  # the context is the runtime's to pass
+    assert_type(again.call(1), EffectCall[int])
     assert_type(timer(1), EffectCall[None])
     names = [name.call(1), name.call(2)]
     assert_type(await race(host, "k", names), Won[str])
