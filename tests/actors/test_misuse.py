@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from trouper import Decision, DurableActor, decides
-from trouper.actors import Actor, Context, Request, handles, open_system
+from trouper.actors import Actor, Context, OpenTelemetry, Request, handles, open_system
 from trouper.errors import ActorCrashed, ActorStopped, NotHandled, ShuttingDown, StartFailed
 from trouper.supervision import Supervisor, one_for_one, render_text
 from trouper.testing import TestKit
@@ -365,3 +365,9 @@ def test_a_hook_that_cannot_be_awaited_is_refused_at_class_creation(hook: str) -
 
     with pytest.raises(TypeError, match=rf"Plain\.{hook} is awaited: make it an async def"):
         type("Plain", (Actor,), {hook: plain})
+
+
+@pytest.mark.parametrize("instrument", [3, OpenTelemetry])
+def test_an_instrument_that_is_none_or_a_class_is_refused(instrument: Any) -> None:
+    with pytest.raises(TypeError, match=r"instruments takes objects with the method sending\(\)"):
+        open_system("s", instruments=[instrument])

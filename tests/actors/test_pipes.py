@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from trouper.actors import Actor, Context, Request, handles, open_system
 from trouper.errors import PipesFull
+from trouper.testing import TestKit
 
 
 class Do(Request[Any]):
@@ -275,3 +276,15 @@ async def test_a_pipe_that_cannot_be_cut_is_named_in_the_log(
         await ref.stopped()
     assert "a pipe was cut but still runs" in caplog.text
     assert "in shielded" in caplog.text
+
+
+async def test_a_pipe_of_a_plain_function_says_what_to_give_instead() -> None:
+    class Plain(Actor):
+        @handles(str)
+        def begin(self, message: str, ctx: Context) -> None:
+            plain: Any = len
+            ctx.pipe(plain, message, to=str)
+
+    async with TestKit(Plain) as kit:
+        kit.tell("x")
+        assert "take an async def" in str(await kit.crashed(TypeError))

@@ -85,7 +85,7 @@ def open_system(
             mailbox=mailbox,
             overflow=overflow,
             seed=seed,
-            instruments=tuple(instruments),
+            instruments=_checked(instruments),
         )
     )
 
@@ -100,6 +100,14 @@ def _store(store: Store | str | os.PathLike[str] | None) -> Store:
             f"store= takes the path of a directory as a text, or a store, not {store!r:.80}"
         )
     return store
+
+
+def _checked(instruments: Iterable[Instrument]) -> tuple[Instrument, ...]:
+    given = tuple(instruments)
+    for each in given:
+        if isinstance(each, type) or not callable(getattr(each, "sending", None)):
+            raise TypeError(f"instruments takes objects with the method sending(), not {each!r}")
+    return given
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ class Pipe:
         message: Any = None
         try:
             with self._scope:
-                message = self._to(await self._fn())
+                message = self._to(await _awaitable(self._fn()))
                 if not self._is_cut:
                     self._ref.find(message)
         except BaseException as exc:
@@ -112,6 +112,15 @@ class Pipe:
             for task in mine.pipe_waiters:
                 reschedule(task)
             mine.pipe_waiters.clear()
+
+
+def _awaitable(work: Any) -> Awaitable[Any]:
+    if not isinstance(work, Awaitable):
+        raise TypeError(
+            f"ctx.pipe awaits what its function returns, not {type(work).__qualname__}: take an "
+            "async def, or trio.to_thread.run_sync for a plain function that blocks"
+        )
+    return work
 
 
 def start_pipe(
