@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -115,7 +116,7 @@ class Pipe:
 
 
 def _awaitable(work: Any) -> Awaitable[Any]:
-    if not isinstance(work, Awaitable):
+    if not inspect.isawaitable(work):
         raise TypeError(
             f"ctx.pipe awaits what its function returns, not {type(work).__qualname__}: take an "
             "async def, or trio.to_thread.run_sync for a plain function that blocks"
