@@ -168,6 +168,8 @@ def test_inspect_shows_each_kind_as_a_table(shop: Path, kind: str) -> None:
     assert shown.returncode == 0
     wanted = "holds no" if kind in ("groups", "operations") else "k"
     assert wanted in shown.stdout
+    if wanted == "holds no":
+        assert "; ask for its activations, actors, effects, " in shown.stdout
 
 
 def test_inspect_of_groups_lists_those_that_are_left_and_counts_the_others(shop: Path) -> None:

@@ -55,7 +55,8 @@ def inspect(
             typer.echo(json.dumps(row, default=_as_text))
         return
     if not rows:
-        typer.echo(f"{path} holds no {kind}")
+        others = ", ".join(other for other in Kind if other is not kind)
+        typer.echo(f"{path} holds no {kind}; ask for its {others} by that word")
         return
     counts = Counter(row["state"] for row in rows) if kind is Kind.GROUPS else None
     if counts is not None:

@@ -7,6 +7,7 @@ for the price of a dict, and gives both stores the same semantics.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, Final, NoReturn, Protocol, TypeVar, cast, final
 
 from outcome import Error, Outcome, Value, capture
@@ -179,7 +180,12 @@ def run_unit(
     tx = begin()
     result = cast(Outcome[Any], capture(unit, tx))
     writes = tx.finish()
-    if twice and not _repeats(unit, begin(), result, writes):
+    value: Any = result.value if isinstance(result, Value) else None
+    if isinstance(value, CoroutineType):
+        value.close()
+        text = f"unit {getattr(unit, '__qualname__', unit)!r} is async, and nothing of it ran"
+        result = Error(TypeError(f"{text}; a unit is a plain function of its transaction"))
+    elif twice and not _repeats(unit, begin(), result, writes):
         result = Error(
             InvariantError(
                 f"unit {getattr(unit, '__qualname__', unit)!r} is not pure: run twice on the same "

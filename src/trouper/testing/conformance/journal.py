@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
+import outcome
 import trio
 from outcome import Error, Outcome, Value
 
@@ -330,6 +331,19 @@ async def a_transaction_ends_with_its_unit(store: Store) -> None:
             expect(RuntimeError, use)
 
 
+async def an_async_unit_is_refused(store: Store) -> None:
+    """It would write nothing and say so to nobody: a unit is a plain function."""
+
+    async def unit(tx: Tx) -> None:
+        tx.put("record", b"k", Row("x"))
+
+    async with store:
+        verdict = await outcome.acapture(store.commit, cast("Callable[[Tx], object]", unit))
+        assert isinstance(verdict, Error), "an async unit was committed"
+        assert "is async, and nothing of it ran" in str(verdict.error)
+        assert store.get("record", b"k", Row) is None
+
+
 LAWS: Final[tuple[Law, ...]] = (
     committed_rows_survive_a_reopen,
     a_unit_that_raises_is_dropped_alone,
@@ -346,6 +360,7 @@ LAWS: Final[tuple[Law, ...]] = (
     keys_and_tables_are_checked,
     a_row_of_another_kind_is_corrupt,
     a_transaction_ends_with_its_unit,
+    an_async_unit_is_refused,
 )
 
 __all__ = ("LAWS", "Law", "batch", "expect", "machine")
