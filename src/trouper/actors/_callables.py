@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..mailbox import Mailbox
+from ._ref import Ref
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -50,6 +50,6 @@ def local(ref: Any) -> LocalRef:
     Raises:
         TypeError: It is no ref of an actor in this process.
     """
-    if not isinstance(ref, Mailbox):
+    if not isinstance(ref, Ref):  # not the record's class: a probe stands for one
         raise TypeError(f"this takes the ref of an actor, what spawn returns, not {ref!r}")
-    return ref  # type: ignore[return-value]
+    return cast("LocalRef", ref)
