@@ -21,6 +21,7 @@ from trouper.actors.groups import (
     GroupHandle,
     GroupRow,
     Outcome,
+    Retry,
     Runner,
     Settlement,
     _actor,
@@ -121,7 +122,7 @@ def ties_go_to_whom_the_loop_ran_first(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("shutdown_journals_no_terminal")
 def a_shutdown_counts_as_a_cancel(patch: pytest.MonkeyPatch) -> None:
-    async def attempt(runner: Runner, context: EffectContext) -> Outcome:
+    async def attempt(runner: Runner, context: EffectContext) -> Outcome | Retry:
         return await sound_attempt(runner, context) or Cancelled()
 
     patch.setattr(_attempts, "attempt", attempt)
