@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 
 import pytest
@@ -11,6 +12,12 @@ _STARTED = time.monotonic()
 
 # The conformance suites are plain modules of the package. Told before any test imports them.
 pytest.register_assert_rewrite("trouper.testing.conformance")
+
+
+# A shell lets what it starts in the background ignore Ctrl-C, which would leave the tests of
+# interrupts waiting for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
