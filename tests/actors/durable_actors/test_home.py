@@ -6,7 +6,7 @@ import gc
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import SimpleNamespace, new_class
 from typing import Any, Never
 
 import pytest
@@ -589,3 +589,21 @@ async def test_a_snapshot_of_another_class_gives_way_to_the_whole_history(
     caplog.clear()  # from here on there is a snapshot of the new class
     assert await reply(store, shapes, 0) == "Shape(n=10)"
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("is_asleep", [False, True])
+async def test_a_ref_on_another_thread_is_refused_and_keeps_nothing(
+    till: SimpleNamespace, is_asleep: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    actor: Any = till.Counting
+    sleeper: Any = new_class("Sleeper", (actor,), {"name": "sleeper", "passivate_after": 1.0})
+    async with open_system("shop") as system:
+        ref: Any = await system.actor(sleeper, "a")
+        await ref.ask(till.Add(1))
+        if is_asleep:
+            await trio.sleep(2)
+        assert paths(system) == ([] if is_asleep else ["Sleeper#a"])
+        with pytest.raises(RuntimeError, match=r"go through trio\.from_thread\.run_sync"):
+            await trio.to_thread.run_sync(ref.tell, till.Add(10))
+        with trio.fail_after(5):
+            assert await ref.ask(till.Read()) == 1

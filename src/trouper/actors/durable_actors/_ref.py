@@ -76,6 +76,8 @@ class DurableRef(LocalRef):
 
     @enable_ki_protection
     def tell(self, message: Any, /) -> None:
+        if not self.queue:
+            self.dispatcher.require_thread()  # before anything is put in
         super().tell(message)
         if self.queue:
             self._call()
