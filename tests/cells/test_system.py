@@ -179,7 +179,12 @@ async def test_the_loser_of_a_race_gives_its_cell_back(kit: Any, store: Store) -
 
     pool = CellPool(1)
     async with open_system(
-        "s", store=store, cells=pool, effects=[spin, echo, win], activities=[contest]
+        "s",
+        store=store,
+        cells=pool,
+        effects=[spin, echo, win],
+        activities=[contest],
+        keep_groups=True,
     ) as system:
         with trio.fail_after(20):
             assert await system.run(contest, key="k") == [1, "won", b"next"]
@@ -320,7 +325,7 @@ async def test_ctrl_c_may_interrupt_an_effect_and_never_what_takes_its_outcome(
         seen["outcome"] = trio.lowlevel.currently_ki_protected()
         return take(outcome)
 
-    monkeypatch.setattr("trouper.actors.groups._host.encode_outcome", taken)
+    monkeypatch.setattr("trouper.actors.groups._children.encode_outcome", taken)
 
     @effect(name="t.effect")
     async def touch() -> None:
