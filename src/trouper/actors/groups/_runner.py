@@ -108,7 +108,7 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | None:
     ended = False
     try:
         with ctx._scope:  # pyright: ignore[reportPrivateUsage] - not for effects to enter
-            result = await runner.run(ctx)
+            result = await _run(runner, ctx)
             ended = True
     except MemoryError:
         raise
@@ -126,6 +126,12 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | None:
             return None
         return result.failed if ctx.cancelled else result
     return result if isinstance(result, Completed | Failed | Cancelled) else Completed(result)
+
+
+@trio.lowlevel.disable_ki_protection
+async def _run(runner: Runner, ctx: EffectContext) -> Any:
+    """Run what an effect is: a Ctrl-C may interrupt it, never what is around it."""
+    return await runner.run(ctx)
 
 
 def no_executor(envelope: EffectEnvelope) -> NoExecutor:
