@@ -6,13 +6,16 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import trio
 from trio.testing import MockClock
 
-ROOT = "/src/trouper/"
+import trouper
+
+ROOT = f"{Path(trouper.__file__).parent}/"  # of the source tree, or of an installed wheel
 WATCHDOG = 20  # seconds; says only that a run hangs
 
 
