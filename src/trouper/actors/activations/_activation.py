@@ -6,13 +6,14 @@ import logging
 import random
 import uuid
 from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from ...errors import EmptyGroup
 from ..groups import (
     Activity,
     Combinator,
     Disposition,
+    Losers,
     Outcome,
     Won,
     require_activity,
@@ -27,7 +28,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
-Losers = Literal["run_to_completion", "cancel"]
 
 
 class Position:

@@ -21,6 +21,7 @@ from ._combinators import Won as Won
 from ._combinators import may_decide as may_decide
 from ._combinators import verdict as verdict
 from ._contract import EffectHostBase as EffectHostBase
+from ._direct import Losers as Losers
 from ._direct import OpenGroup as OpenGroup
 from ._direct import all_of as all_of
 from ._direct import all_settled as all_settled
@@ -126,6 +127,7 @@ __all__ = (
     "GroupHandle",
     "GroupMembership",
     "GroupRow",
+    "Losers",
     "MemberRow",
     "OpenGroup",
     "Opened",
