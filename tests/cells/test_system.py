@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from trouper import (
     Activation,
@@ -243,6 +244,37 @@ async def test_closing_kills_a_running_guest_without_a_terminal_and_the_next_ope
         with trio.fail_after(20):
             assert (await system.run(stays, key="k"))[:6] == b"answer"
     assert await states(store) == {"stay": ("completed", 2)}
+
+
+async def test_an_outer_cancel_reaches_a_provider_no_earlier_than_the_effect_it_runs_for(
+    kit: Any, tmp_path: Path
+) -> None:
+    store = LmdbStore(tmp_path / "store")
+    entered, leaving = trio.Event(), trio.Event()
+
+    async def p(request: bytes) -> bytes:
+        entered.set()
+        await leaving.wait()
+        return b"answer"
+
+    asks = kit.make(kit.ASK, {"p": p}, name="asks")
+
+    @durable(name="t.once")
+    async def once(act: Activation) -> bytes:
+        return await act.call(asks, b"")
+
+    with trio.CancelScope() as scope:
+        async with open_system(
+            "s", store=store, cells=CellPool(1), effects=[asks], activities=[once]
+        ) as system:
+            handle = system.start(once, key="k")
+            await entered.wait()
+            scope.cancel()
+            with trio.CancelScope(shield=True):
+                await trio.testing.wait_all_tasks_blocked()
+                leaving.set()
+                assert (await handle.result())[:6] == b"answer"
+    assert await states(store) == {"asks": ("completed", 1)}
 
 
 @pytest.mark.parametrize("grouped", [False, True])

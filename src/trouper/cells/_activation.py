@@ -48,7 +48,9 @@ class Activation:
         self.key = key
         self.bridge = Bridge()
         self.scope = trio.CancelScope()  # of the caller's wait; its deadline starts with the run
-        self.providers = trio.CancelScope()  # of the async providers; ends with the run
+        # Of the async providers; ends with the run, and by nothing else: whoever waits for the run
+        # may be shielded from what cancels the block of the pool, and then so are they.
+        self.providers = trio.CancelScope(shield=True)
         self.context = contextvars.copy_context()
         self.ordinal = 0  # provider calls so far
         # For the serving task; at most one, since the guest waits for it.

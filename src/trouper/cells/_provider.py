@@ -18,7 +18,6 @@ from typing import Any, cast
 import outcome
 import trio
 
-from ..errors import ShuttingDown
 from ._activation import Activation, trapped
 from ._guest import Guest, Import, ProviderContext
 
@@ -109,8 +108,10 @@ def answer(guest: Guest, size: int, result: outcome.Outcome[object]) -> bytes | 
     if isinstance(result, outcome.Error):
         error = result.error
         if _split(error)[0] is not None:
-            # Not by our kill, or nobody would ask: what the pool runs in was cancelled.
-            return ShuttingDown(f"guest {guest.name!r}: the pool was cancelled")
+            # Only the kill cancels a provider, and then nobody asks: this one was kept and raised.
+            return RuntimeError(
+                f"a provider of guest {guest.name!r} raised a trio.Cancelled that no scope sent"
+            )
         return error
     assert isinstance(result, outcome.Value)
     value: object = result.value
