@@ -293,7 +293,12 @@ class Dispatcher:
         return None if call is None else call.box
 
     def know(self, asking: Task) -> Asker:
-        """Find out which worker a task descends from, and keep that."""
+        """Find out which worker a task descends from, and keep that.
+
+        Raises:
+            RuntimeError: It is a task of another loop, which nobody here could wake.
+        """
+        self.require_thread()
         task: Task | None = asking
         while task is not None and task not in self.workers:
             nursery = task.parent_nursery
