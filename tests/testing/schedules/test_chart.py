@@ -6,9 +6,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.testing.schedules.conftest import Scene, Tell, Toy, Turn, play_of
-from tests.testing.schedules.models import PLANTED, go, noise, plain
 
+from _models.planted import PLANTED, go, noise, plain
+from _models.toy import Scene, Tell, Toy, Turn, play_of
 from trouper.testing.schedules import Failure, search, svg_chart, text_chart
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.testing.schedules.conftest import play_of
 from tests.testing.schedules.models import circle
 
+from _models.toy import play_of
 from trouper.errors import Deadlock, InvariantError, ScheduleDiverged
 from trouper.testing.schedules import Course, Event, Footprint, Rules, Trace, Wait, search
 
@@ -161,8 +161,8 @@ def test_rules_that_are_none_are_refused(rules: dict[str, object]) -> None:
 
 
 SCRIPT = """
-from tests.testing.schedules.conftest import play_of
-from tests.testing.schedules.models import PLANTED, noise
+from _models.toy import play_of
+from _models.planted import PLANTED, noise
 from trouper.testing.schedules import search, svg_chart
 for make, rules in PLANTED.values():
     for strategy in ("portfolio", "dfs"):
@@ -176,7 +176,11 @@ for make, rules in PLANTED.values():
 
 def test_nothing_depends_on_the_order_of_a_set() -> None:
     def printed(seed: str) -> str:
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": f"{ROOT / 'benchmarks'}:{ROOT / 'src'}",
+        }
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True
         )

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.testing.schedules.conftest import Ask, Scene, Tell, Touch, Toy, Turn, play_of
-from tests.testing.schedules.models import COMPARED, PLANTED, allocators, drawn, go, plain, takeover
+from tests.testing.schedules.models import COMPARED, drawn
 
+from _models.planted import PLANTED, allocators, go, plain, takeover
+from _models.toy import Ask, Scene, Tell, Touch, Toy, Turn, play_of
 from trouper.errors import NeverQuiesced, ScheduleDiverged
 from trouper.testing.schedules import Report, Rules, search
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace as changed
 from random import Random
 from typing import Any
 
 import pytest
-from tests.testing.schedules.conftest import Commit, Scene, Tell, Toy, Turn, play_of
-from tests.testing.schedules.models import PLANTED, allocators, finalise, go, hops, noise, plain
 
+from _models.edits import EDITS
+from _models.planted import PLANTED, allocators, finalise, go, noise, plain
+from _models.toy import Scene, Toy, Turn, play_of
 from trouper.errors import (
     Deadlock,
     ScheduleDiverged,
@@ -176,48 +176,6 @@ def test_a_token_passes_where_the_bug_is_fixed_and_the_events_are_still_there() 
     token = found("lost wake-up").token
     make, _ = PLANTED["lost wake-up"]
     assert replay(play_of(noise(make(fixed=True))), token) is None
-
-
-def with_an_actor(scene: Scene) -> Scene:
-    def actors() -> dict[str, Any]:
-        return {"extra": plain(lambda what, payload: None)} | scene.actors()
-
-    return changed(scene, actors=actors, mail=[*go("extra"), *scene.mail])
-
-
-def with_a_message(scene: Scene) -> Scene:
-    """Every actor that a message starts also tells another one something, first."""
-
-    def actors() -> dict[str, Any]:
-        def chatty(handler: Any) -> Any:
-            def run(toy: Toy, what: str, payload: Any) -> Turn:
-                yield Tell("listener", "Hello")
-                yield Commit({"unrelated": 1}, "unrelated")
-                return (yield from handler(toy, what, payload))
-
-            return run
-
-        started = {target for _, target, _, _ in scene.mail}
-        made = {n: chatty(h) if n in started else h for n, h in scene.actors().items()}
-        return made | {"listener": plain(lambda what, payload: None)}
-
-    return changed(scene, actors=actors)
-
-
-def with_a_longer_chain(scene: Scene) -> Scene:
-    chains = [hops(f"more{n}", 3, mail[1]) for n, mail in enumerate(scene.mail)]
-
-    def actors() -> dict[str, Any]:
-        made = scene.actors()
-        for chain, _ in chains:
-            made |= chain
-        return made
-
-    mail = [(m[0], first, *m[2:]) for m, (_, first) in zip(scene.mail, chains, strict=True)]
-    return changed(scene, actors=actors, mail=mail)
-
-
-EDITS: list[Callable[[Scene], Scene]] = [with_an_actor, with_a_message, with_a_longer_chain, noise]
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
