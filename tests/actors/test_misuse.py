@@ -341,6 +341,15 @@ async def test_a_name_that_is_no_string_is_refused() -> None:
             await system.spawn(partial(Named, "a", loud=True), name=cast(Any, 3))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("", ValueError), ("a/b", ValueError), ("a#1", ValueError), (3, TypeError)]
+)
+async def test_a_system_has_a_name_that_can_begin_a_path(name: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="a system's name is"):
+        async with open_system(name):
+            raise AssertionError
+
+
 def test_a_strategy_takes_records_not_numbers() -> None:
     number: Any = 3
     with pytest.raises(TypeError, match=r"Intensity\(limit, period\), not 3"):

@@ -150,7 +150,7 @@ class Runtime:
         if name is None:
             label = life.serial = life.serial + 1
         else:
-            label = _check_name(parent, name)
+            label = _free_name(parent, name)
         try:
             if type(make) is not type and is_protocol(make):
                 make = Protocol(make, redeliver)
@@ -292,11 +292,21 @@ def check_seconds(what: str, seconds: float) -> float:
     return seconds
 
 
-def _check_name(parent: LocalRef, name: Any) -> str:
+def check_name(whose: str, name: object) -> str:
+    """Refuse a name that could not be a part of a path.
+
+    Raises:
+        TypeError, ValueError: Saying whose name it is and what is wrong with it.
+    """
     if not isinstance(name, str):
-        raise TypeError(f"an actor's name is a str, not {name!r}")
+        raise TypeError(f"{whose} name is a str, not {name!r}")
     if not name or any(mark in name for mark in RESERVED):
-        raise ValueError(f"an actor's name is not empty and has no '/' or '#': {name!r}")
+        raise ValueError(f"{whose} name is not empty and has no '/' or '#': {name!r}")
+    return name
+
+
+def _free_name(parent: LocalRef, name: Any) -> str:
+    check_name("an actor's", name)
     if name in parent.need_life().children:
         raise NameTaken(f"{parent.path}/{name} lives; stop it first or choose another name=")
     return name

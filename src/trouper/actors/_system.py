@@ -27,7 +27,7 @@ from ..supervision import Exit, Strategy, TreeNode, join_failures, one_for_one, 
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
-from ._runtime import Runtime, check_capacity, check_seconds, check_strategy
+from ._runtime import Runtime, check_capacity, check_name, check_seconds, check_strategy
 from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node
@@ -339,6 +339,7 @@ async def run_system(
 ) -> AsyncGenerator[ActorSystem]:
     """Run a system around the body; the inside of `open_system`."""
     _trio.check()
+    check_name("a system's", name)
     check_seconds("shutdown", shutdown)
     check_seconds("ask_safety", ask_safety)
     check_capacity(mailbox, overflow)
