@@ -297,19 +297,19 @@ async def test_a_ref_on_another_thread_is_refused_and_changes_nothing() -> None:
 
 
 class Slow(Actor):
-    @handles(str)
-    async def take(self, message: str) -> str:
+    @handles(Ring)
+    async def ring(self, message: Ring) -> str:
         await trio.lowlevel.checkpoint()
-        return message
+        return "rung"
 
 
 async def test_an_ask_from_another_loop_is_refused_and_changes_nothing() -> None:
     async with open_system("s") as system:
         ref: Any = await system.spawn(Slow)
         with pytest.raises(RuntimeError, match="actors live on trio's thread"):
-            await trio.to_thread.run_sync(trio.run, ref.ask, "hello")
+            await trio.to_thread.run_sync(trio.run, ref.ask, Ring())
         assert ref.statistics().depth == 0
-        assert await ref.ask("hello") == "hello"
+        assert await ref.ask(Ring()) == "rung"
 
 
 @pytest.mark.parametrize(

@@ -306,10 +306,10 @@ def check_name(whose: str, name: object) -> str:
 
 
 def _free_name(parent: LocalRef, name: Any) -> str:
-    check_name("an actor's", name)
-    if name in parent.need_life().children:
-        raise NameTaken(f"{parent.path}/{name} lives; stop it first or choose another name=")
-    return name
+    label = check_name("an actor's", name)
+    if label in parent.need_life().children:
+        raise NameTaken(f"{parent.path}/{label} lives; stop it first or choose another name=")
+    return label
 
 
 def _start_failed(parent: LocalRef, make: Any, error: Exception) -> StartFailed:
