@@ -67,6 +67,8 @@ from ._groups import ReplayMismatch as ReplayMismatch
 from ._groups import ScopeBusy as ScopeBusy
 from ._schedules import Deadlock as Deadlock
 from ._schedules import NeverQuiesced as NeverQuiesced
+from ._schedules import OptionRefused as OptionRefused
+from ._schedules import ScenarioRefused as ScenarioRefused
 from ._schedules import ScheduleDiverged as ScheduleDiverged
 from ._schedules import ScheduleError as ScheduleError
 from ._schedules import TokenForeign as TokenForeign
@@ -138,6 +140,7 @@ __all__ = (
     "OperationFailed",
     "OperationForgotten",
     "OperationMismatch",
+    "OptionRefused",
     "OutOfFuel",
     "OutcomeUnknown",
     "OwnershipError",
@@ -146,6 +149,7 @@ __all__ = (
     "Reject",
     "ReplayMismatch",
     "RestartLimitReached",
+    "ScenarioRefused",
     "ScheduleDiverged",
     "ScheduleError",
     "ScopeBusy",

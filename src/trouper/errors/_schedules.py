@@ -15,6 +15,14 @@ class UnknownStrategy(ScheduleError, ValueError):
     strategy: str
 
 
+class ScenarioRefused(ScheduleError, TypeError):
+    """A scenario is an async generator function with one ``yield``, and this is something else."""
+
+
+class OptionRefused(ScheduleError, ValueError):
+    """An option of exploring is out of range, or does not go with another one."""
+
+
 class ScheduleDiverged(ScheduleError):
     """A replayed schedule went another way than it was recorded, at ``step`` for the first time.
 
