@@ -65,6 +65,24 @@ def test_pairwise_delivery_lets_a_message_overtake_its_own_cause() -> None:
     assert made.narrow([direct, late]) == [direct, late]
 
 
+@pytest.mark.parametrize("delivery", ["causal", "pairwise"])
+def test_a_journal_writes_units_in_the_order_of_submission(delivery: str) -> None:
+    made = course(message("a", "x"), message("b", "y"), delivery=delivery)
+    one, other = (Event("commit", target, "journal", "rows") for target in ("a", "b"))
+    elsewhere = Event("commit", "b", "another journal", "rows")
+    took(made, message("a", "x"), one, message("b", "a"))
+    took(made, message("b", "a"), other, elsewhere)
+    assert made.narrow([one, other, elsewhere]) == [one, elsewhere]
+
+
+def test_units_of_actors_that_know_nothing_of_each_other_are_written_in_any_order() -> None:
+    made = course(message("a", "x"), message("b", "y"))
+    one, other = (Event("commit", target, "journal", "rows") for target in ("a", "b"))
+    took(made, message("a", "x"), one)
+    took(made, message("b", "y"), other)
+    assert made.narrow([one, other]) == [one, other]
+
+
 def test_timers_fire_when_all_else_is_idle_or_at_any_time() -> None:
     timer, mail = Event("timer", "a", "a", "t"), message("b", "x")
     crash = Event("crash", "journal")

@@ -20,6 +20,8 @@ READS = Footprint(reads=frozenset("k"))
 WRITES = Footprint(writes=frozenset("k"))
 SHARES = Footprint(shares=frozenset(("mail of c",)))
 ARMS = Footprint(arms=True)
+SCANS = Footprint(scans=frozenset("r"))
+FILLS = Footprint(fills=frozenset("r"))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,7 @@ ARMS = Footprint(arms=True)
         ((A, NOTHING), (Event("reply", "a", "y", "Get"), NOTHING), "the same actor"),
         ((A, READS), (B, WRITES), "a key that one writes"),
         ((A, WRITES), (B, WRITES), "a key that both write"),
+        ((A, SCANS), (B, FILLS), "a scan against a write into its range"),
         ((A, SHARES), (B, SHARES), "an object in memory"),
         ((TIMER, NOTHING), (Event("timer", "a", "a", "t"), NOTHING), "timer against timer"),
         ((TIMER, NOTHING), (A, ARMS), "a timer against arming one"),
@@ -51,6 +54,7 @@ def test_the_order_matters(
         ((A, NOTHING), (B, NOTHING), "different actors"),
         ((A, READS), (B, READS), "two reads of a key"),
         ((A, WRITES), (B, Footprint(writes=frozenset("l"))), "different keys"),
+        ((A, FILLS), (B, FILLS), "two writes into a range"),
         ((A, ARMS), (B, ARMS), "two armings"),
         ((CRASH, NOTHING), (A, READS), "a crash against a read"),
         ((CRASH, NOTHING), (A, ARMS), "a crash against arming"),

@@ -94,21 +94,21 @@ class Course:
         return event
 
     def narrow(self, offered: Iterable[Event]) -> list[Event]:
-        """Return what delivery and time allow of what could take place, oldest first."""
+        """Return what delivery, journal and time allow of what could take place, oldest first."""
         events = sorted(offered, key=lambda event: (self.trace.age(event), event))
-        mail: dict[tuple[str, int], list[Event]] = {}
+        queues: dict[tuple[str, str, int], list[Event]] = {}
         for event in events:
-            if event.kind == "deliver":
-                mail.setdefault(event.actor, []).append(event)
-        events = [e for e in events if e.kind != "deliver" or self._may_come(e, mail[e.actor])]
+            if (queue := event.queue) is not None:
+                queues.setdefault(queue, []).append(event)
+        events = [e for e in events if e.queue is None or self._may_come(e, queues[e.queue])]
         if self.rules.time == "idle" and any(e.kind not in ("timer", "crash") for e in events):
             events = [event for event in events if event.kind != "timer"]
         return events
 
-    def _may_come(self, event: Event, mail: Sequence[Event]) -> bool:
-        if len(mail) == 1:
+    def _may_come(self, event: Event, queue: Sequence[Event]) -> bool:
+        if len(queue) == 1:
             return True
-        return not any(m is not event and self.trace.precedes(m, event) for m in mail)
+        return not any(e is not event and self.trace.precedes(e, event) for e in queue)
 
     def done(self, event: Event, footprint: Footprint) -> None:
         """Take in what the step touched. Call it before `fail` when the step itself failed."""

@@ -25,7 +25,7 @@ class Event:
             for room), ``commit`` has returned, ``timer`` fires, ``crash``. ``rest`` is the
             explorer's own: nothing more happens.
         target: The actor that takes the step, by its path.
-        sender: Who sent it, replied or armed it.
+        sender: Who sent it, replied or armed it; of a commit the journal.
         what: The type of the message, the name of the timer, the table of the commit; of a crash
             what it takes away, if there is more than one way.
         sequence: The how-many-th of this kind, target, sender and ``what``, from 1. Counted so
@@ -65,6 +65,15 @@ class Event:
     def actor(self) -> tuple[str, int]:
         """The actor that takes the step, in this life of it."""
         return self.target, self.life
+
+    @property
+    def queue(self) -> tuple[str, str, int] | None:
+        """Where it waits for its place: the mail of an actor, the commits of a journal."""
+        if self.kind == "deliver":
+            return self.kind, self.target, self.life
+        if self.kind == "commit":
+            return self.kind, self.sender, self.life
+        return None
 
     @property
     def label(self) -> str:
@@ -113,13 +122,14 @@ class Footprint:
         creates: Events that were born in this step, in the order of sending.
         withdraws: Events that it took back: a timer that it cancelled, a message of an ask that it
             gave up. They never take place then. Also those for which it came too late.
-        reads: Journal keys that it read. A scan reports the name of its range, and so do writes
-            into that range.
+        reads: Journal keys that it read.
         writes: Journal keys that it wrote.
         shares: What else it touched that others may touch too, and that a crash takes away: the
             room of a bounded mailbox, a semaphore, an object in memory.
         arms: It armed or cancelled a timer, or read the clock.
         busy: The actor is in the middle of a turn now and takes no message.
+        scans: Ranges of journal keys that it read, whatever lay in them.
+        fills: Ranges that it wrote into. A scan depends on that; another write into it does not.
     """
 
     creates: tuple[Event, ...] = ()
@@ -129,6 +139,8 @@ class Footprint:
     shares: frozenset[str] = frozenset()
     arms: bool = False
     busy: bool = False
+    scans: frozenset[str] = frozenset()
+    fills: frozenset[str] = frozenset()
 
 
 Resource: TypeAlias = tuple[str, str | Event]
@@ -141,10 +153,11 @@ class Accesses:
     """What a step read and wrote, of everything there is: two steps depend on it, or do not.
 
     The whole relation is here. Same actor: both write the actor. A shared journal key or
-    resource: one of them writes it. An event against taking it back. A timer against a timer, or
-    against arming one: firing writes the clock, arming reads it. A crash against a write: the crash
-    writes what outlives it, and whoever changes something that outlives a crash - the journal, the
-    clock - reads that.
+    resource: one of them writes it. A range of keys is the other way round, since writes into it
+    do not mind each other: a scan writes it, a write reads it. An event against taking it back. A
+    timer against a timer, or against arming one: firing writes the clock, arming reads it. A crash
+    against a write: the crash writes what outlives it, and whoever changes something that outlives
+    a crash - the journal, the clock - reads that.
     """
 
     reads: frozenset[Resource] = frozenset()
@@ -163,6 +176,8 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     writes: set[Resource] = {("actor", f"{event.life} {event.target}"), ("event", event)}
     writes.update(("event", gone) for gone in footprint.withdraws)
     writes.update(("key", key) for key in footprint.writes)
+    writes.update(("range", name) for name in footprint.scans)
+    reads.update(("range", name) for name in footprint.fills)
     # after a crash it is another mailbox, another object
     writes.update(("shared", f"{event.life} {name}") for name in footprint.shares)
     if footprint.arms:
@@ -181,9 +196,10 @@ def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> b
 
 def spell(things: Iterable[Resource]) -> str:
     """Say what two steps have in common, as far as it is not plain from their names."""
-    names = sorted(
-        f"journal key {name}" if kind == "key" else str(name).partition(" ")[2]
-        for kind, name in things
-        if kind in ("key", "shared")
-    )
-    return ", ".join(names)
+    names: list[str] = []
+    for kind, name in things:
+        if kind in ("key", "range"):
+            names.append(f"journal {kind} {name}")
+        elif kind == "shared":
+            names.append(str(name).partition(" ")[2])
+    return ", ".join(sorted(names))

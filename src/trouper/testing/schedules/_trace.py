@@ -101,7 +101,7 @@ class Trace:
         self._outside: dict[str, int] = {}  # by sender: its last birth outside of any step
         self._touches: dict[Resource, _Touch] = {}
         self._turns: dict[tuple[str, int], _Turn] = {}
-        self._taken: dict[tuple[str, int], list[Step]] = {}  # messages delivered to an actor
+        self._taken: dict[tuple[str, str, int], list[Step]] = {}  # what came out of a queue
         self._by_node: dict[int, Step] = {}
 
     # --- births -----------------------------------------------------------------------------------
@@ -142,9 +142,12 @@ class Trace:
         return [e for e in self._births if e.life == self.life and e not in gone]
 
     def precedes(self, one: Event, other: Event) -> bool:
-        """Tell whether delivery keeps the one message before the other, to the same actor."""
+        """Tell whether the one of two events in a queue keeps its place before the other.
+
+        A journal writes units in the order of submission, whatever delivery is.
+        """
         first, then = self._births[one], self._births[other]
-        if self.rules.delivery == "pairwise":
+        if self.rules.delivery == "pairwise" and one.kind == "deliver":
             return one.sender == other.sender and first.order < then.order
         if first.node == then.node:
             return first.order < then.order
@@ -173,8 +176,8 @@ class Trace:
             self._lost |= ~self._pasts[step.node] & ((1 << len(self._pasts)) - 1)
         else:
             self._turns[event.actor] = _Turn(step.turn, footprint.busy)
-            if event.kind == "deliver":
-                self._taken.setdefault(event.actor, []).append(step)
+            if (queue := event.queue) is not None:
+                self._taken.setdefault(queue, []).append(step)
         for resource in step.accesses.writes:
             self._touches[resource] = _Touch(step.node, [])
         for resource in step.accesses.reads - step.accesses.writes:
@@ -218,8 +221,8 @@ class Trace:
             return ((1 << len(self._pasts)) - 1) & ~self._lost
         birth = self._births.get(event)
         mask = 0 if birth is None else self._pasts[birth.node]
-        if event.kind == "deliver":
-            for step in self._taken.get(event.actor, ()):
+        if (queue := event.queue) is not None:
+            for step in self._taken.get(queue, ()):
                 if self.precedes(step.event, event):
                     mask |= self._pasts[step.node]
         return mask
@@ -231,7 +234,8 @@ class Trace:
         mask = self._mask(step.conflicts)
         if step.creator >= 0:
             mask |= 1 << step.creator
-        mask |= self._mask(taken.node for taken in self._taken.get(step.event.actor, ()))
+        if (queue := step.event.queue) is not None:
+            mask |= self._mask(taken.node for taken in self._taken.get(queue, ()))
         return mask
 
     def _node(self, past: int, level: int) -> int:
