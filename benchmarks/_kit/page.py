@@ -57,6 +57,11 @@ def _lines(result: Result) -> Iterator[str]:
                 for c, is_first in _with_firsts(result.instructions)
             ),
         )
+    for grid in result.grids:
+        yield from ("", f"## {grid.title[:1].upper()}{grid.title[1:]}", "")
+        yield from _table(grid.headings, iter(grid.rows))
+        if grid.note:
+            yield grid.note
     yield from ("", "## How it grows", "")
     yield from _table(
         ("operation, by size", "sizes", "trouper, each", "growth"),

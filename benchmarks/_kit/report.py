@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .rows import Comparison, Growth, Verdict
+from .rows import Comparison, Grid, Growth, Verdict
 
 STYLES: dict[Verdict, str] = {"aim": "bold green", "must": "green", "missed": "bold red", "": "dim"}
 UNITS = {"bytes": "B", "count": ""}
@@ -37,6 +37,7 @@ class Result:
     left_out: list[str] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     instructions: list[Comparison] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
 
     def misses(self) -> list[str]:
         """Name every must that was missed, and every gated peer that could not be measured."""
@@ -61,7 +62,17 @@ class Result:
             for g in raw.pop("growths")
         ]
         instructions = [Comparison(**c) for c in raw.pop("instructions", ())]
-        return Result(comparisons=comparisons, growths=growths, instructions=instructions, **raw)
+        grids = [
+            Grid(g["title"], tuple(g["headings"]), tuple(map(tuple, g["rows"])), g["note"])
+            for g in raw.pop("grids", ())
+        ]
+        return Result(
+            comparisons=comparisons,
+            growths=growths,
+            instructions=instructions,
+            grids=grids,
+            **raw,
+        )
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -113,6 +124,8 @@ def show(result: Result) -> None:
     console.print(_comparisons(result))
     if result.instructions:
         console.print(_instructions(result))
+    for grid in result.grids:
+        console.print(_grid(grid))
     if result.growths:
         console.print(_growths(result))
         for growth in result.growths:
@@ -169,6 +182,15 @@ def _instructions(result: Result) -> Table:
             end_section=False,
         )
         last = c.row
+    return table
+
+
+def _grid(grid: Grid) -> Table:
+    table = Table(title=grid.title, caption=grid.note or None)
+    for at, heading in enumerate(grid.headings):
+        table.add_column(heading, justify="right" if at else "left")
+    for row in grid.rows:
+        table.add_row(*row)
     return table
 
 

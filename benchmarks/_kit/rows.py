@@ -124,3 +124,13 @@ class Growth:
         """Cost per operation at the largest size over that at the smallest."""
         first = self.costs[0]
         return self.costs[-1] / (first if first > 0 else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What is neither a ratio nor a growth: a table, as it is shown."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""

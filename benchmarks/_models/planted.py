@@ -60,7 +60,7 @@ def hops(first: str, count: int, target: str) -> tuple[Actors, str]:
 
 
 def noise(scene: Scene, messages: int = 16) -> Scene:
-    """The same, with unrelated messages: half as many actors that each tell another one."""
+    """The same, with unrelated messages before and after: half as many actors that tell one."""
     pairs = messages // 2
 
     def actors() -> Actors:
@@ -68,10 +68,11 @@ def noise(scene: Scene, messages: int = 16) -> Scene:
             if what == "Go":
                 yield Tell("noise sink", "Noise")
 
-        more = {f"noise{n}": handler for n in range(pairs)}
-        return scene.actors() | more | {"noise sink": handler}
+        noisy = {f"noise{n}": handler for n in range(pairs)}
+        return scene.actors() | noisy | {"noise sink": handler}
 
-    mail = [*go(*(f"noise{n}" for n in range(pairs))), *scene.mail]
+    more = go(*(f"noise{n}" for n in range(pairs)))
+    mail = [*more[: pairs // 2], *scene.mail, *more[pairs // 2 :]]
     return Scene(actors, mail, scene.check, scene.recover, scene.crashes, scene.capacity)
 
 
@@ -107,36 +108,46 @@ def allocators(count: int = 2, *, fixed: bool, stagger: int = 3) -> Scene:
     return Scene(actors, go(*first), check)
 
 
-def takeover(*, fixed: bool) -> Scene:
-    """Bump before fence: the successor of a lease starts before the old owner is fenced off."""
+def takeover(rows: int = 1, *, fixed: bool) -> Scene:
+    """Bump before fence: the successor of a lease starts before the old owner is fenced off.
+
+    With more rows each owner has a worker per row.
+    """
+    workers = ["", *(f".{n}" for n in range(1, rows))]
 
     def actors() -> Actors:
-        def owner(epoch: int) -> Handler:
+        def owner(epoch: int, row: str) -> Handler:
             def handler(toy: Toy, what: str, payload: Any) -> Turn:
-                if (yield Read("row")) is None:
-                    yield Commit({"row": epoch}, fence=epoch)
+                if (yield Read(row)) is None:
+                    yield Commit({row: epoch}, fence=epoch)
 
             return handler
 
         def supervisor(toy: Toy, what: str, payload: Any) -> Turn:
             if what == "Go":
-                yield Tell("old", "Work")
+                for worker in workers:
+                    yield Tell(f"old{worker}", "Work")
                 yield Arm(30, "supervisor", "Lease")
-            elif fixed:
+                return
+            if fixed:
                 yield Commit({"fence": 2}, "fence")
-                yield Tell("new", "Work")
-            else:
-                yield Tell("new", "Work")
+            for worker in workers:
+                yield Tell(f"new{worker}", "Work")
+            if not fixed:
                 yield Ask("registry", "Moved")
                 yield Commit({"fence": 2}, "fence")
 
-        registry = plain(lambda what, payload: None)
-        owners = {"old": owner(1), "new": owner(2)}
-        return {"supervisor": supervisor, "registry": registry} | owners
+        owners = {
+            f"{name}{worker}": owner(epoch, f"row{worker}")
+            for name, epoch in (("old", 1), ("new", 2))
+            for worker in workers
+        }
+        return {"supervisor": supervisor, "registry": plain(lambda what, payload: None)} | owners
 
     def check(toy: Toy) -> None:
-        rows = [value for _, key, value in toy.log if key == "row"]
-        assert len(rows) == 1, f"the row was written by {rows}"
+        for worker in workers:
+            rows = [value for _, key, value in toy.log if key == f"row{worker}"]
+            assert len(rows) == 1, f"the row was written by {rows}"
 
     return Scene(actors, go("supervisor"), check)
 

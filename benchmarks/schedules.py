@@ -1,0 +1,54 @@
+"""What exploring schedules takes: how many of them, how often they hit, and what each one costs.
+
+    python benchmarks/schedules.py            # some four minutes; exit status 1 if a must is missed
+    python benchmarks/schedules.py --quick    # does everything work; its numbers mean nothing
+    python benchmarks/schedules.py --from benchmarks/results/schedules.json    # show it again
+
+Schedules are counted, and no machine changes a count: how many three searches play of models with
+planted bugs until they hit it and until none is left, how often a schedule of each strategy hits,
+and how many tokens still replay after edits. Time is CPU time, of interleaved rounds.
+`--publish` renders the page `docs/performance/schedules.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from _explorer.sampling import hit_rates
+from _explorer.searches import to_exhaustion, to_the_first_bug
+from _explorer.steps import growths
+from _explorer.tokens import robustness
+from _kit.command import command
+from _kit.report import Result, now, versions
+
+CAP, QUICK_CAP = 10_000, 60
+
+
+def run(quick: bool) -> Result:
+    """Measure everything.
+
+    Raises:
+        SystemFailed: One of the systems broke down.
+    """
+    cap = QUICK_CAP if quick else CAP
+    comparisons, ends = to_exhaustion(cap)
+    firsts = to_the_first_bug(cap)
+    rates, missed = hit_rates(5 if quick else 500, 1 if quick else 20)
+    tokens, lost = robustness(1 if quick else 20)
+    return Result(
+        benchmark="schedules",
+        quick=quick,
+        versions=versions(["trouper", "trio"]),
+        when=now(),
+        comparisons=comparisons,
+        growths=growths(1 if quick else 5, 40 if quick else 1),
+        grids=[ends, firsts, rates, tokens],
+        left_out=[
+            *(f"(gated) a portfolio of 100 schedules missed {what}" for what in missed),
+            *(f"(gated) tokens were lost: {what}" for what in lost),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(command("schedules", __doc__.partition("\n")[0], run))
