@@ -71,6 +71,7 @@ from ._schedules import OptionRefused as OptionRefused
 from ._schedules import ScenarioRefused as ScenarioRefused
 from ._schedules import ScheduleDiverged as ScheduleDiverged
 from ._schedules import ScheduleError as ScheduleError
+from ._schedules import SimulatedCrash as SimulatedCrash
 from ._schedules import TokenForeign as TokenForeign
 from ._schedules import TokenGarbled as TokenGarbled
 from ._schedules import TokenRefused as TokenRefused
@@ -155,6 +156,7 @@ __all__ = (
     "ScopeBusy",
     "ScopeLeak",
     "ShuttingDown",
+    "SimulatedCrash",
     "StartFailed",
     "StashFull",
     "StoreClosed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._base import TrouperError
+from ._store import StoreError
 
 
 class ScheduleError(TrouperError):
@@ -48,6 +49,16 @@ class Deadlock(ScheduleError):
     """
 
     waits: tuple[tuple[str, str, str], ...]
+
+
+class SimulatedCrash(ScheduleError, StoreError):
+    """This life of the system has crashed: the journal takes nothing from it, and shows it nothing.
+
+    What still runs of it - a ``finally`` block, say - would not run if its process had died. Leave
+    it alone: do not catch this.
+    """
+
+    life: int
 
 
 class TokenRefused(ScheduleError, ValueError):

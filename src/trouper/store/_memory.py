@@ -27,7 +27,7 @@ from ._records import from_frame, from_frames, require_upcasters
 T = TypeVar("T")
 
 CrashPoint = Literal["before_commit", "committed", "acknowledged"]
-_Undo = list[tuple[str, bytes, bytes | None]]
+Undo = list[tuple[str, bytes, bytes | None]]
 
 
 class _Table:
@@ -66,7 +66,7 @@ class _Table:
 
 
 @final
-class _State:
+class MemoryState:
     """All tables; the view that units run on. Written by the running batch only."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _State:
     def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
         return self.tables[table].under(prefix, b"", limit)
 
-    def apply(self, writes: Writes, undo: _Undo) -> None:
+    def apply(self, writes: Writes, undo: Undo) -> None:
         for table, rows in writes.items():
             held = self.tables[table]
             for key, frame in rows.items():
@@ -94,7 +94,7 @@ class _State:
                 if table == "log" or before is not None or frame is not None:
                     undo.append((table, key, before))
 
-    def revert(self, undo: _Undo, head: int) -> None:
+    def revert(self, undo: Undo, head: int) -> None:
         for table, key, frame in reversed(undo):
             self.tables[table].write(key, frame)
         self.head = head
@@ -128,9 +128,9 @@ class MemoryStore(BaseStore):
         self.max_value = max_value
         self._max_batch: Final = max_batch
         self._debug: Final = debug
-        self._state: Final = _State()
-        self._unsynced: tuple[_Undo, int] = ([], 0)  # how to undo what a power cut would take
-        self._running: tuple[_Undo, int] | None = None  # how to undo the batch that runs right now
+        self._state: Final = MemoryState()
+        self._unsynced: tuple[Undo, int] = ([], 0)  # how to undo what a power cut would take
+        self._running: tuple[Undo, int] | None = None  # how to undo the batch that runs right now
         self._queue: deque[Submission] = deque()  # new at each opening and crash
         self._token: trio.lowlevel.TrioToken | None = None  # None while closed
 
@@ -230,7 +230,7 @@ class MemoryStore(BaseStore):
         """Run one batch; a crash replaces the queue, and then nothing more happens in here."""
         state = self._state
         head = state.head
-        undo: _Undo = []
+        undo: Undo = []
         self._running = (undo, head)
         taken: list[tuple[Submission, Unit[Any], Outcome[Any]]] = []
 

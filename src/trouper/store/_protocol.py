@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, final
+from typing import Any, Protocol, Self, TypeVar
 
 from outcome import Outcome
 
@@ -80,7 +80,6 @@ class Tx(Protocol):
 Unit = Callable[[Tx], T]
 
 
-@final
 class Submission:
     """A unit on its way to the writer."""
 
