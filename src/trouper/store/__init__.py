@@ -18,6 +18,7 @@ from ._dump import DumpedRow as DumpedRow
 from ._dump import dump as dump
 from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
+from ._fingerprint import fingerprint_of as fingerprint_of
 from ._history import HISTORY as HISTORY
 from ._history import HeadRow as HeadRow
 from ._history import HeadSealer as HeadSealer
@@ -49,6 +50,8 @@ from ._shape import Shape as Shape
 from ._shape import register_type as register_type
 from ._shape import shape_of as shape_of
 from ._shape import shapes_of as shapes_of
+from ._short import Coded as Coded
+from ._short import MapCode as MapCode
 from ._stat import Stat as Stat
 from ._stat import stat as stat
 from ._verify import Finding as Finding
@@ -60,6 +63,7 @@ __all__ = (
     "PLAIN",
     "TABLES",
     "Backup",
+    "Coded",
     "Compacted",
     "DumpedRow",
     "Finding",
@@ -67,6 +71,7 @@ __all__ = (
     "HeadSealer",
     "Invariant",
     "LmdbStore",
+    "MapCode",
     "MemoryStore",
     "Reader",
     "Recorded",
@@ -90,6 +95,7 @@ __all__ = (
     "encode",
     "encode_record",
     "fingerprint",
+    "fingerprint_of",
     "head_key",
     "is_record",
     "log_key",

@@ -18,7 +18,7 @@ import cbor2
 from trio.lowlevel import enable_ki_protection
 
 from ..errors import InvariantError, TooLarge, TrouperError, ValueRefused
-from ._short import short_row
+from ._short import short_row, short_value
 
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 1_000_000
@@ -153,10 +153,12 @@ def _load(data: bytes) -> Any:
 
 @enable_ki_protection
 def _dump(value: object, path: str, is_canonical: bool, max_bytes: int) -> bytes:
-    if not _sound(value, MAX_DEPTH):
-        _explain(value, path)
     try:
-        data: bytes = cbor2.dumps(value, canonical=is_canonical)
+        data = short_value(value, is_canonical=is_canonical)
+        if data is None:
+            if not _sound(value, MAX_DEPTH):
+                _explain(value, path)
+            data = cbor2.dumps(value, canonical=is_canonical)
     except UnicodeEncodeError:
         _explain(value, path)
         raise

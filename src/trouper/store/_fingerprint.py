@@ -40,6 +40,15 @@ def fingerprint(domain: str, value: object) -> bytes:
     return sha256(prefix + data).digest()
 
 
+def fingerprint_of(domain: str, data: bytes) -> bytes:
+    """Return the fingerprint of a value whose canonical bytes are at hand.
+
+    Raises:
+        ValueError: `domain` is not ``name/version``.
+    """
+    return sha256(_prefix(domain) + data).digest()
+
+
 @lru_cache(maxsize=256)
 def _prefix(domain: str) -> bytes:
     if not _DOMAIN.fullmatch(domain):

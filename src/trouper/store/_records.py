@@ -22,7 +22,7 @@ from ._forms import FORMS, Misfit
 from ._frame import corrupt, pack, unpack
 from ._hints import Unresolved, hints_of_record
 from ._shape import Shape, shape_of, unresolved
-from ._short import SHORT_BYTES, row_head, short_items
+from ._short import row_head, short_items
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -323,12 +323,12 @@ def _encode(value: object, max_bytes: int) -> bytes:
     if structured is None:
         structured = _structured(made)
     fields = made.fields_of(value)
-    if not structured and made.head is not None and max_bytes >= SHORT_BYTES:
+    if not structured and made.head is not None:
         try:
             body = short_items(made.head, fields)
         except UnicodeEncodeError:
             body = None  # to be refused below, with its place
-        if body is not None:
+        if body is not None and len(body) <= max_bytes:
             return body
     row = [made.kind, made.version, *fields]
     for place, name, shape in structured:

@@ -11,11 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ...errors import ReplayMismatch, TooLarge, ValueRefused
-from ...store import canonical, decode, encode, fingerprint
+from ...store import Coded, MapCode, canonical, decode, encode, fingerprint, fingerprint_of
 from ._policy import Disposition, WakePolicy, read_word
 
 FINGERPRINT_DOMAIN = "envelope/1"
 MAX_ARGUMENTS = 4 << 20
+
+# The two orders of its fields: that of the stored bytes, and that of the fingerprint (canonical).
+_STORED = MapCode("arguments", "kind", "name", "replay_key", "scope")
+_STORED_IN_GROUP = MapCode("arguments", "kind", "name", "replay_key", "scope", "membership")
+_STORED_MEMBERSHIP = MapCode("disposition", "group", "position", "wake")
+_PRINTED = MapCode("kind", "name", "scope", "arguments", "replay_key")
+_PRINTED_IN_GROUP = MapCode("kind", "name", "scope", "arguments", "membership", "replay_key")
+_PRINTED_MEMBERSHIP = MapCode("wake", "group", "position", "disposition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,18 @@ class GroupMembership:
                 path="membership",
                 reason="blank or out of range",
             )
+
+    def stored(self) -> bytes | None:
+        """Return the stored bytes, or None where they take the general encoder."""
+        return _STORED_MEMBERSHIP.encode(
+            self.disposition.value, self.group, self.position, self.wake.value
+        )
+
+    def printed(self) -> bytes | None:
+        """Return the canonical bytes, or None where they take the general encoder."""
+        return _PRINTED_MEMBERSHIP.encode(
+            self.wake.value, self.group, self.position, self.disposition.value
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the persisted form."""
@@ -122,7 +142,14 @@ class EffectEnvelope:
 
     def encoded(self) -> bytes:
         """Return the stored bytes."""
-        return encode(self.to_dict())
+        code, member = None, None
+        if self.membership is None:
+            code = _STORED.encode(self.arguments, self.kind, self.name, self.replay_key, self.scope)
+        elif (member := self.membership.stored()) is not None:
+            code = _STORED_IN_GROUP.encode(
+                self.arguments, self.kind, self.name, self.replay_key, self.scope, Coded(member)
+            )
+        return encode(self.to_dict()) if code is None else code
 
     @classmethod
     def decoded(cls, data: bytes) -> EffectEnvelope:
@@ -131,7 +158,18 @@ class EffectEnvelope:
 
     def fingerprint(self) -> bytes:
         """Return the SHA-256 identity of the whole envelope, membership included when present."""
-        return fingerprint(FINGERPRINT_DOMAIN, self.to_dict())
+        code, member = None, None
+        if self.membership is None:
+            code = _PRINTED.encode(
+                self.kind, self.name, self.scope, self.arguments, self.replay_key
+            )
+        elif (member := self.membership.printed()) is not None:
+            code = _PRINTED_IN_GROUP.encode(
+                self.kind, self.name, self.scope, self.arguments, Coded(member), self.replay_key
+            )
+        if code is None:
+            return fingerprint(FINGERPRINT_DOMAIN, self.to_dict())
+        return fingerprint_of(FINGERPRINT_DOMAIN, code)
 
 
 def encode_arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
