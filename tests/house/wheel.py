@@ -39,7 +39,7 @@ def compare_with_tree(wheel: Path) -> int:
     src = ROOT / "src"
     tree = {
         path.relative_to(src).as_posix()
-        for path in (src / "trouper").rglob("*")
+        for path in src.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     with ZipFile(wheel) as archive:

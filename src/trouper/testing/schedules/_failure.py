@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._event import Event
+from ._frames import own_frames
 from ._order import Constraint
 from ._trace import Step
 
@@ -45,9 +46,13 @@ class Failure:
         }
 
     def text(self) -> str:
-        """Tell it: why, in which order, and how to see it again."""
+        """Tell it: what was raised, and its `story`."""
         error = f"{type(self.error).__name__}: {self.error}".rstrip(": ")
-        lines = [error, "", *self._reasons(), ""]
+        return f"{error}\n\n{self.story()}"
+
+    def story(self) -> str:
+        """Tell why it failed, in which order, how to see it again, and how far exploration got."""
+        lines = [*self._reasons(), ""]
         orders = self.order()
         width = max(map(len, orders), default=0)
         lines += [f"  {actor:<{width}}  {', '.join(steps)}" for actor, steps in orders.items()]
@@ -56,6 +61,10 @@ class Failure:
         if self.rerun is not None:
             lines.append(self.rerun)
         return "\n".join([*lines, self.played])
+
+    def reraised(self) -> Exception:
+        """Return the error as a test shows it: only the frames of those who wrote the test."""
+        return own_frames(self.error)
 
     def _reasons(self) -> list[str]:
         if self.needs_tape:

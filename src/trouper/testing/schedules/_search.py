@@ -42,6 +42,14 @@ class Report:
     budget: int
     signatures: frozenset[bytes]
 
+    def check(self) -> None:
+        """Raise what the first failure raised, with its story as a note; do nothing without one."""
+        __tracebackhide__ = True
+        if self.first_failure is not None:
+            error = self.first_failure.reraised()
+            error.add_note(self.first_failure.story())
+            raise error
+
     def __str__(self) -> str:
         found = "no failure" if self.first_failure is None else f"{self.failures} failed"
         ends = "exhausted" if self.exhausted else "not exhausted"

@@ -53,8 +53,8 @@ def encode_token(token: Token) -> str:
     Raises:
         ValueError: It would be longer than `decode_token` reads.
     """
-    pairs = [[_row(c.first), _row(c.then)] for c in token.constraints]
-    tape = [_row(event) for event in token.tape]
+    pairs = [[row_of(c.first), row_of(c.then)] for c in token.constraints]
+    tape = [row_of(event) for event in token.tape]
     fields = [token.model, token.delivery, token.time, pairs, tape]
     data = json.dumps(fields, separators=(",", ":")).encode()
     packed = base64.urlsafe_b64encode(zlib.compress(data, 9)).rstrip(b"=").decode()
@@ -120,7 +120,8 @@ def _unpack(body: str) -> bytes:
     return data
 
 
-def _row(event: Event) -> list[object]:
+def row_of(event: Event) -> list[object]:
+    """Return an event as JSON holds it."""
     kind = _RECORDED.index(event.kind)
     return [kind, event.target, event.sender, event.what, event.sequence, event.life]
 
@@ -131,11 +132,16 @@ def _read(fields: Any) -> Token:
         raise ValueError("no such delivery")
     if time not in get_args(Time):
         raise ValueError("no such time")
-    constraints = tuple(Constraint(_event(first), _event(then)) for first, then in pairs)
-    return Token(model, constraints, tuple(map(_event, tape)), delivery, time)
+    constraints = tuple(Constraint(event_of(first), event_of(then)) for first, then in pairs)
+    return Token(model, constraints, tuple(map(event_of, tape)), delivery, time)
 
 
-def _event(row: Any) -> Event:
+def event_of(row: Any) -> Event:
+    """Return the event that `row_of` wrote down.
+
+    Raises:
+        ValueError, TypeError: It is none.
+    """
     kind, target, sender, what, sequence, life = row
     names, numbers = (target, sender, what), (kind, sequence, life)
     if not all(isinstance(name, str) for name in names):
