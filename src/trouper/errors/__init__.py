@@ -67,6 +67,7 @@ from ._groups import ReplayMismatch as ReplayMismatch
 from ._groups import ScopeBusy as ScopeBusy
 from ._schedules import Deadlock as Deadlock
 from ._schedules import NeverQuiesced as NeverQuiesced
+from ._schedules import NotPending as NotPending
 from ._schedules import OptionRefused as OptionRefused
 from ._schedules import ScenarioRefused as ScenarioRefused
 from ._schedules import ScheduleDiverged as ScheduleDiverged
@@ -138,6 +139,7 @@ __all__ = (
     "NoExecutor",
     "NondeterministicAwait",
     "NotHandled",
+    "NotPending",
     "OperationFailed",
     "OperationForgotten",
     "OperationMismatch",

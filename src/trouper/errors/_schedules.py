@@ -24,6 +24,15 @@ class OptionRefused(ScheduleError, ValueError):
     """An option of exploring is out of range, or does not go with another one."""
 
 
+class NotPending(ScheduleError, LookupError):
+    """A schedule that is driven by hand was told to do what cannot happen now.
+
+    ``pending`` is what can.
+    """
+
+    pending: tuple[str, ...]
+
+
 class ScheduleDiverged(ScheduleError):
     """A replayed schedule went another way than it was recorded, at ``step`` for the first time.
 
