@@ -7,7 +7,7 @@ loop over a model (`player`), or a coroutine inside a trio run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -70,9 +70,10 @@ class Course:
         if self._chosen is not None:
             raise InvariantError(f"the step {self._chosen} was begun and neither done nor failed")
         options = self.narrow(offered)
-        if all(option.kind == "crash" for option in options):
-            if not options:
-                return None
+        if not options:
+            return None
+        # a crash is the youngest
+        if options[0].kind == "crash":
             options.append(REST)  # a crash can always be left out
         place = len(self.trace.steps)
         if place >= self.rules.max_steps:
@@ -95,20 +96,26 @@ class Course:
 
     def narrow(self, offered: Iterable[Event]) -> list[Event]:
         """Return what delivery, journal and time allow of what could take place, oldest first."""
-        events = sorted(offered, key=lambda event: (self.trace.age(event), event))
+        events = self.trace.by_age(offered)
+        if len(events) == 1:
+            return events
         queues: dict[tuple[str, str, int], list[Event]] = {}
         for event in events:
             if (queue := event.queue) is not None:
                 queues.setdefault(queue, []).append(event)
-        events = [e for e in events if e.queue is None or self._may_come(e, queues[e.queue])]
-        if self.rules.time == "idle" and any(e.kind not in ("timer", "crash") for e in events):
-            events = [event for event in events if event.kind != "timer"]
-        return events
+        held = {e for queue in queues.values() if len(queue) > 1 for e in self._held(queue)}
+        if self.rules.time == "idle":
+            timers = [event for event in events if event.kind == "timer"]
+            if timers and any(e.kind not in ("timer", "crash") and e not in held for e in events):
+                held.update(timers)
+        return [event for event in events if event not in held] if held else events
 
-    def _may_come(self, event: Event, queue: Sequence[Event]) -> bool:
-        if len(queue) == 1:
-            return True
-        return not any(e is not event and self.trace.precedes(e, event) for e in queue)
+    def _held(self, queue: Sequence[Event]) -> Iterator[Event]:
+        """Yield what has its place behind something else in its queue."""
+        precedes = self.trace.precedes
+        for place, event in enumerate(queue):  # oldest first: only an older one precedes
+            if any(precedes(older, event) for older in queue[:place]):
+                yield event
 
     def done(self, event: Event, footprint: Footprint) -> None:
         """Take in what the step touched. Call it before `fail` when the step itself failed."""

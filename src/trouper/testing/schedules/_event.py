@@ -9,15 +9,26 @@ is being explored, and reduction would then mistake one event for two.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["deliver", "reply", "commit", "timer", "crash", "rest"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Event:
+# Tuples, since a few of each are made in every step, and looked up some thirty times: what a tuple
+# does in C a dataclass does in Python.
+
+
+class _Name(NamedTuple):
+    kind: Kind
+    target: str
+    sender: str
+    what: str
+    sequence: int
+    life: int
+
+
+class Event(_Name):
     """One thing that can happen next.
 
     Args:
@@ -33,33 +44,29 @@ class Event:
         life: How many crashes had happened when it was born.
     """
 
-    kind: Kind
-    target: str
-    sender: str = ""
-    what: str = ""
-    sequence: int = 1
-    life: int = 0
-    _hash: int = field(init=False, repr=False, compare=False)
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"an event's kind is one of {', '.join(KINDS)}, not {self.kind!r}")
-        if self.sequence < 1 or self.life < 0:
+    def __new__(
+        cls,
+        kind: Kind,
+        target: str,
+        sender: str = "",
+        what: str = "",
+        sequence: int = 1,
+        life: int = 0,
+    ) -> Event:
+        """Make an event.
+
+        Raises:
+            ValueError: There is no such kind, or a number is too small.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"an event's kind is one of {', '.join(KINDS)}, not {kind!r}")
+        if sequence < 1 or life < 0:
             raise ValueError(
-                f"an event's sequence counts from 1 and its life from 0, "
-                f"not {self.sequence} and {self.life}"
+                f"an event's sequence counts from 1 and its life from 0, not {sequence} and {life}"
             )
-        # looked up some thirty times a step: worth keeping
-        name = (self.kind, self.target, self.sender, self.what, self.sequence, self.life)
-        object.__setattr__(self, "_hash", hash(name))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Event], tuple[str | int, ...]]:
-        # another process hashes text otherwise
-        name = (self.kind, self.target, self.sender, self.what, self.sequence, self.life)
-        return Event, name
+        return super().__new__(cls, kind, target, sender, what, sequence, life)
 
     @property
     def actor(self) -> tuple[str, int]:
@@ -111,8 +118,7 @@ class Event:
 REST: Final = Event("rest", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(NamedTuple):
     """What one step touched, and what it brought about.
 
     Whatever a step reads or writes and does not report here makes reduction unsound: it then
@@ -142,14 +148,27 @@ class Footprint:
     scans: frozenset[str] = frozenset()
     fills: frozenset[str] = frozenset()
 
+    @property
+    def touches(self) -> bool:
+        """It touched more than the actor itself."""
+        return bool(
+            self.withdraws
+            or self.reads
+            or self.writes
+            or self.shares
+            or self.arms
+            or self.scans
+            or self.fills
+        )
 
-Resource: TypeAlias = tuple[str, str | Event]
+
+Resource: TypeAlias = tuple[str, str | Event | tuple[str, int]]
+NOTHING: Final[frozenset[Resource]] = frozenset()
 CLOCK: Final[Resource] = ("clock", "")
 DURABLE: Final[Resource] = ("durable", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Accesses:
+class Accesses(NamedTuple):
     """What a step read and wrote, of everything there is: two steps depend on it, or do not.
 
     The whole relation is here. Same actor: both write the actor. A shared journal key or
@@ -160,8 +179,16 @@ class Accesses:
     a crash - the journal, the clock - reads that.
     """
 
-    reads: frozenset[Resource] = frozenset()
-    writes: frozenset[Resource] = field(default=frozenset())
+    reads: frozenset[Resource] = NOTHING
+    writes: frozenset[Resource] = NOTHING
+
+    def commutes(self, other: Accesses) -> bool:
+        """Tell whether the two may as well happen in the other order."""
+        return (
+            self.writes.isdisjoint(other.writes)
+            and self.writes.isdisjoint(other.reads)
+            and self.reads.isdisjoint(other.writes)
+        )
 
     def conflicts(self, other: Accesses) -> frozenset[Resource]:
         """Return what the two would have to do in one order or the other; empty: they commute."""
@@ -172,14 +199,17 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     """Return what a step that has this footprint read and wrote."""
     if event.kind == "crash":
         return Accesses(writes=frozenset((DURABLE,)))
+    own: tuple[Resource, Resource] = (("actor", event.actor), ("event", event))
+    if event.kind != "timer" and not footprint.touches:
+        return Accesses(NOTHING, frozenset(own))
     reads: set[Resource] = {("key", key) for key in footprint.reads}
-    writes: set[Resource] = {("actor", f"{event.life} {event.target}"), ("event", event)}
+    writes: set[Resource] = set(own)
     writes.update(("event", gone) for gone in footprint.withdraws)
     writes.update(("key", key) for key in footprint.writes)
     writes.update(("range", name) for name in footprint.scans)
     reads.update(("range", name) for name in footprint.fills)
     # after a crash it is another mailbox, another object
-    writes.update(("shared", f"{event.life} {name}") for name in footprint.shares)
+    writes.update(("shared", (name, event.life)) for name in footprint.shares)
     if footprint.arms:
         reads.add(CLOCK)
     if event.kind == "timer":
@@ -191,7 +221,7 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
 
 def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> bool:
     """Tell whether the order of two steps can matter."""
-    return bool(accesses(*one).conflicts(accesses(*other)))
+    return not accesses(*one).commutes(accesses(*other))
 
 
 def spell(things: Iterable[Resource]) -> str:
@@ -201,5 +231,5 @@ def spell(things: Iterable[Resource]) -> str:
         if kind in ("key", "range"):
             names.append(f"journal {kind} {name}")
         elif kind == "shared":
-            names.append(str(name).partition(" ")[2])
+            names.append(str(name[0]))
     return ", ".join(sorted(names))

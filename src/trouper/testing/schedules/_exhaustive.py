@@ -76,7 +76,7 @@ class Exhaustive:
         if step.event.kind == "crash":
             return {}  # what slept died with its actors
         known = node.sleep | node.done
-        return {e: took for e, took in known.items() if not took.conflicts(step.accesses)}
+        return {e: took for e, took in known.items() if took.commutes(step.accesses)}
 
     def end(self, course: Course) -> bool:
         """Take in how a schedule went; return whether there is another one."""

@@ -57,23 +57,28 @@ class Pos:
 
     def choose(self, options: Sequence[Event], trace: Trace) -> Event:
         """See `Chooser.choose`."""
+        priority, draw = self._priority, self._random.random
         if trace.steps and trace.steps[-1].footprint.writes:
             # the crash lost against a write; its rival at rest starts anew with it
             self._forget([option for option in options if option.kind in ("crash", "rest")])
         for option in options:
-            if option not in self._priority:
-                self._priority[option] = self._random.random()
-        best = max(options, key=self._priority.__getitem__)
-        self._forget([option for option in options if _rivals(option, best)])
+            if option not in priority:
+                priority[option] = draw()
+        best = max(options, key=priority.__getitem__)
+        target, life, is_timer = best.target, best.life, best.kind == "timer"
+        self._forget(
+            [
+                option
+                for option in options
+                if (option.target == target and option.life == life)
+                or (is_timer and option.kind == "timer")
+            ]
+        )
         return best
 
     def _forget(self, events: Sequence[Event]) -> None:
         for event in events:
             self._priority.pop(event, None)
-
-
-def _rivals(one: Event, other: Event) -> bool:
-    return one.actor == other.actor or one.kind == other.kind == "timer"
 
 
 class Pct:
@@ -89,18 +94,18 @@ class Pct:
 
     def choose(self, options: Sequence[Event], trace: Trace) -> Event:
         """See `Chooser.choose`."""
+        priority = self._priority
+        oldest: dict[tuple[str, int], Event] = {}  # of each actor
         for option in options:
-            if option.actor not in self._priority:
-                self._priority[option.actor] = self._random.random()
-        best = self._best(options)
+            oldest.setdefault(option.actor, option)
+        for actor in oldest:
+            if actor not in priority:
+                priority[actor] = self._random.random()
+        best = max(oldest, key=priority.__getitem__)
         while self._changes and self._changes[0] <= len(trace.steps):
-            self._priority[best.actor] = -float(self._changes.pop(0))
-            best = self._best(options)
-        return best
-
-    def _best(self, options: Sequence[Event]) -> Event:
-        first = max(options, key=lambda option: self._priority[option.actor]).actor
-        return next(option for option in options if option.actor == first)
+            priority[best] = -float(self._changes.pop(0))
+            best = max(oldest, key=priority.__getitem__)
+        return oldest[best]
 
 
 class Scripted:

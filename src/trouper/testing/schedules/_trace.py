@@ -9,9 +9,10 @@ delivery puts before it), and what it merely *conflicts* with.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ...errors import InvariantError
 from ._event import Accesses, Event, Footprint, Resource, accesses
@@ -50,8 +51,7 @@ class Rules:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One event that took place. Masks and numbers count nodes."""
 
     event: Event
@@ -66,22 +66,9 @@ class Step:
     past: int  # mask of all that happened before it
 
 
-@dataclass(frozen=True, slots=True)
-class _Birth:
+class _Birth(NamedTuple):
     node: int
     order: int  # among all births: the age of an event
-
-
-@dataclass(slots=True)
-class _Touch:
-    writer: int | None
-    readers: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    first: int
-    busy: bool
 
 
 class Trace:
@@ -99,8 +86,9 @@ class Trace:
         self._withdrawn: set[Event] = set()
         self._withdrawals: list[tuple[Step, Step]] = []  # as if it came just before, and by whom
         self._outside: dict[str, int] = {}  # by sender: its last birth outside of any step
-        self._touches: dict[Resource, _Touch] = {}
-        self._turns: dict[tuple[str, int], _Turn] = {}
+        self._writers: dict[Resource, int] = {}  # the last to write it
+        self._readers: dict[Resource, list[int]] = {}  # who read it since
+        self._turns: dict[tuple[str, int], int] = {}  # by busy actor: where its turn began
         self._taken: dict[tuple[str, str, int], list[Step]] = {}  # what came out of a queue
         self._by_node: dict[int, Step] = {}
 
@@ -122,11 +110,17 @@ class Trace:
             raise InvariantError(f"{event!r} was born after {self.life} crashes: wrong life")
         self._births[event] = _Birth(node, len(self._births))
 
-    def age(self, event: Event) -> int:
-        """Return its place in the order of births; a crash is younger than everything."""
-        birth = self._births.get(event)
-        if birth is not None:
-            return birth.order
+    def by_age(self, events: Iterable[Event]) -> list[Event]:
+        """Return events in the order of their births; a crash is younger than everything."""
+        births = self._births
+        keyed = [
+            (self._unborn(event) if (birth := births.get(event)) is None else birth.order, event)
+            for event in events
+        ]
+        keyed.sort()
+        return [event for _, event in keyed]
+
+    def _unborn(self, event: Event) -> int:
         if event.kind in ("crash", "rest"):
             return len(self._births)
         raise InvariantError(f"an event is offered that nothing brought about: {event!r}")
@@ -157,86 +151,105 @@ class Trace:
 
     def append(self, event: Event, footprint: Footprint) -> Step:
         """Take in that an event took place and what its step touched."""
-        step = self._step(event, footprint, len(self._pasts))
+        node = len(self._pasts)
+        step = self._step(event, footprint, node)
         for lost in footprint.withdraws:
             if lost in self._done:
                 continue  # too late
             self._withdrawn.add(lost)
-            as_if = self._step(lost, Footprint(), len(self._pasts), begins=True)
+            as_if = self._step(lost, Footprint(), node, begins=True)
             self._withdrawals.append((as_if, step))
-        near = (self._levels[node] for node in _bits(step.past & self._edge(step)))
-        self._node(step.past, 1 + max(near, default=0))
+        self._levels.append(1 + self._depth(step))
+        self._pasts.append(step.past | 1 << node)
         self.steps.append(step)
-        self._by_node[step.node] = step
+        self._by_node[node] = step
         self._done.add(event)
         if event.kind == "crash":
             if event.life != self.life:
                 raise InvariantError(f"{event!r} came after {self.life} crashes: wrong life")
             self.life += 1
-            self._lost |= ~self._pasts[step.node] & ((1 << len(self._pasts)) - 1)
+            self._lost |= ~self._pasts[node] & ((1 << len(self._pasts)) - 1)
         else:
-            self._turns[event.actor] = _Turn(step.turn, footprint.busy)
+            if footprint.busy:
+                self._turns[event.actor] = step.turn
+            else:
+                self._turns.pop(event.actor, None)
             if (queue := event.queue) is not None:
                 self._taken.setdefault(queue, []).append(step)
-        for resource in step.accesses.writes:
-            self._touches[resource] = _Touch(step.node, [])
-        for resource in step.accesses.reads - step.accesses.writes:
-            self._touches.setdefault(resource, _Touch(None, [])).readers.append(step.node)
+        self._touch(step.accesses, node)
         for child in footprint.creates:
-            self._bear(child, step.node)
+            self._bear(child, node)
         return step
+
+    def _touch(self, touched: Accesses, node: int) -> None:
+        reads, writes = touched
+        readers = self._readers
+        for resource in writes:
+            self._writers[resource] = node
+            if readers:
+                readers.pop(resource, None)
+        for resource in reads:
+            if resource not in writes:
+                readers.setdefault(resource, []).append(node)
 
     def _step(self, event: Event, footprint: Footprint, node: int, *, begins: bool = False) -> Step:
         touched = accesses(event, footprint)
-        conflicts = tuple(sorted(self._conflicts(touched)))
-        turn = self._turns.get(event.actor)
-        goes_on = turn is not None and turn.busy and event.kind != "crash" and not begins
-        required = self._required(event)
-        past = required
+        conflicts = self._conflicts(touched)
+        first = node
+        if not begins and event.kind != "crash":
+            first = self._turns.get(event.actor, node)
+        birth = self._births.get(event)
+        past = required = self._required(event, birth)
         for other in conflicts:
             past |= self._pasts[other]
-        first = turn.first if turn is not None and goes_on else node
-        birth = self._births.get(event)
         creator = -1 if birth is None else birth.node
         place = len(self.steps)
         return Step(
             event, footprint, touched, place, node, creator, first, required, conflicts, past
         )
 
-    def _conflicts(self, touched: Accesses) -> set[int]:
+    def _conflicts(self, touched: Accesses) -> tuple[int, ...]:
+        reads, writes = touched
+        writers, readers = self._writers, self._readers
         found: set[int] = set()
-        for resource in touched.writes | touched.reads:
-            touch = self._touches.get(resource)
-            if touch is None:
-                continue
-            if touch.writer is not None:
-                found.add(touch.writer)
-            if resource in touched.writes:
-                found.update(touch.readers)
-        return found
+        for resource in writes:
+            if (writer := writers.get(resource)) is not None:
+                found.add(writer)
+            if readers and (those := readers.get(resource)) is not None:
+                found.update(those)
+        for resource in reads:
+            if (writer := writers.get(resource)) is not None:
+                found.add(writer)
+        return tuple(sorted(found)) if len(found) > 1 else tuple(found)
 
-    def _required(self, event: Event) -> int:
+    def _required(self, event: Event, birth: _Birth | None) -> int:
         if event.kind == "timer" and self.rules.time == "idle":
             # all else had to come to rest first, or was lost
             return ((1 << len(self._pasts)) - 1) & ~self._lost
-        birth = self._births.get(event)
         mask = 0 if birth is None else self._pasts[birth.node]
         if (queue := event.queue) is not None:
-            for step in self._taken.get(queue, ()):
-                if self.precedes(step.event, event):
+            for step in reversed(self._taken.get(queue, ())):
+                if mask >> step.node & 1:
+                    known = True
+                elif known := self.precedes(step.event, event):
                     mask |= self._pasts[step.node]
+                if known and event.kind == "deliver":
+                    break  # the steps of an actor are a chain: what came before is in it
         return mask
 
-    def _edge(self, step: Step) -> int:
-        """Return a mask of nodes among which are all direct predecessors of a step."""
+    def _depth(self, step: Step) -> int:
+        """Return the length of the longest chain that leads to a step."""
+        levels = self._levels
         if step.event.kind == "timer" and self.rules.time == "idle":
-            return step.past
-        mask = self._mask(step.conflicts)
-        if step.creator >= 0:
-            mask |= 1 << step.creator
-        if (queue := step.event.queue) is not None:
-            mask |= self._mask(taken.node for taken in self._taken.get(queue, ()))
-        return mask
+            return max((levels[node] for node in _bits(step.past)), default=0)
+        depth = 0 if step.creator < 0 else levels[step.creator]
+        for node in step.conflicts:
+            depth = max(depth, levels[node])
+        if step.event.kind == "commit":
+            for taken in self._taken.get(("commit", step.event.sender, step.event.life), ()):
+                if step.past >> taken.node & 1:
+                    depth = max(depth, levels[taken.node])
+        return depth
 
     def _node(self, past: int, level: int) -> int:
         node = len(self._pasts)
@@ -342,7 +355,7 @@ class Trace:
         found: list[Step] = []
         for event in self.pending():
             turn = self._turns.get(event.actor)
-            if event.kind in ("deliver", "timer") and turn is not None and turn.busy:
+            if event.kind in ("deliver", "timer") and turn is not None:
                 found.append(self._step(event, Footprint(), len(self._pasts), begins=True))
         return found
 
@@ -354,12 +367,12 @@ class Trace:
         It is taken of the Foata normal form: each event with the length of the longest chain of
         events that had to come before it. What a crash took away without a trace does not count.
         """
-        digest = hashlib.blake2b(digest_size=16)
-        kept = [step for step in self.steps if not self._lost >> step.node & 1]
-        for level, event in sorted((self._levels[s.node], s.event) for s in kept):
-            parts = (event.kind, event.target, event.sender, event.what, event.sequence, event.life)
-            digest.update(f"{level} {parts}".encode())
-        return digest.digest()
+        kept = sorted(
+            (self._levels[step.node], step.event)
+            for step in self.steps
+            if not self._lost >> step.node & 1
+        )
+        return hashlib.blake2b(json.dumps(kept).encode(), digest_size=16).digest()
 
     def is_done(self, event: Event) -> bool:
         """Tell whether it took place."""
