@@ -56,6 +56,7 @@ from .errors import CorruptGroup as CorruptGroup
 from .errors import CorruptRecord as CorruptRecord
 from .errors import CursorOutOfRange as CursorOutOfRange
 from .errors import DrainDeferred as DrainDeferred
+from .errors import DrainFirst as DrainFirst
 from .errors import EffectFailed as EffectFailed
 from .errors import EffectGroupsUnsupported as EffectGroupsUnsupported
 from .errors import EmptyGroup as EmptyGroup
@@ -95,6 +96,8 @@ from .errors import ReplayMismatch as ReplayMismatch
 from .errors import RestartLimitReached as RestartLimitReached
 from .errors import ScopeLeak as ScopeLeak
 from .errors import ShuttingDown as ShuttingDown
+from .errors import SignalRefused as SignalRefused
+from .errors import SignalsFull as SignalsFull
 from .errors import StartFailed as StartFailed
 from .errors import StashFull as StashFull
 from .errors import StoreClosed as StoreClosed
@@ -140,6 +143,7 @@ __all__ = (
     "CursorOutOfRange",
     "Decision",
     "DrainDeferred",
+    "DrainFirst",
     "DurableActor",
     "EffectContext",
     "EffectFailed",
@@ -187,6 +191,8 @@ __all__ = (
     "RestartLimitReached",
     "ScopeLeak",
     "ShuttingDown",
+    "SignalRefused",
+    "SignalsFull",
     "StartFailed",
     "StashFull",
     "StoreClosed",

@@ -26,6 +26,7 @@ from .groups import (
     EffectHost,
     EffectRunner,
     Runner,
+    SignalRunner,
     TimerRunner,
     WallClock,
 )
@@ -93,6 +94,7 @@ class DurableSide:
         *,
         shutdown: float,
         history_limit: int,
+        signal_limit: int,
         keep_groups: bool,
     ) -> None:
         self.store = store
@@ -100,6 +102,7 @@ class DurableSide:
         self._kinds: Mapping[str, RunnerKind] = {kind.kind: kind for kind in kinds}
         self._shutdown = shutdown
         self._history_limit = history_limit
+        self._signal_limit = signal_limit
         self._keep_groups = keep_groups
         self._threads = trio.CapacityLimiter(THREADS)
         self._clock: WallClock
@@ -132,7 +135,14 @@ class DurableSide:
         with trio.CancelScope(shield=True):  # it comes in the next tick
             await ready.event.wait()
         own = ready.nursery
-        host = EffectHost(self.store, system.dispatcher, own, self._clock, system.fail)
+        host = EffectHost(
+            self.store,
+            system.dispatcher,
+            own,
+            self._clock,
+            system.fail,
+            signal_limit=self._signal_limit,
+        )
         self._host = host
         self._activations = Activations(
             host, self.registry, history_limit=self._history_limit, keep_groups=self._keep_groups
@@ -146,6 +156,8 @@ class DurableSide:
         """Compose the runner kinds of this system into the host's one resolver."""
         if envelope.kind == "timer":
             return TimerRunner(self._clock)
+        if envelope.kind == "signal":
+            return SignalRunner(self.store, envelope)
         if envelope.kind == "activation":
             # A child whose code is unknown is created and parked, visible, rather than refused.
             return ActivationRunner(self.activations, envelope)

@@ -14,9 +14,10 @@ from ..store import LmdbStore, MemoryStore, Store
 from ..supervision import Strategy
 from ._durable import DurableSide, RunnerKind
 from ._instruments import Instrument
+from ._parts import Parts
 from ._system import ActorSystem, Block, run_system
 from .activations import HISTORY_LIMIT, Durable
-from .groups import Activity
+from .groups import SIGNALS_KEPT, Activity
 
 
 def open_system(
@@ -33,6 +34,7 @@ def open_system(
     overflow: Overflow = "reject",
     seed: int | None = None,
     history_limit: int = HISTORY_LIMIT,
+    signal_limit: int = SIGNALS_KEPT,
     keep_groups: bool = False,
     instruments: Iterable[Instrument] = (),
 ) -> AbstractAsyncContextManager[ActorSystem]:
@@ -61,10 +63,9 @@ def open_system(
         overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
         history_limit: Steps that one activation may take.
-        keep_groups: Keep every row of a settled group until its activation is forgotten, for audits
-            and `inspect`. By default a group of an activation goes as soon as nothing reads it.
-        instruments: What follows messages from their sender to their turn, `OpenTelemetry` for one.
-            Without any, nothing is looked at and nothing is paid.
+        signal_limit: Signals of one name that may wait for one activation.
+        keep_groups: Keep settled groups until their activation is forgotten, for audits.
+        instruments: What follows messages to their turn, `OpenTelemetry` for one.
 
     Raises:
         StoreError: The store cannot be opened: owned, damaged, of another version. Untouched.
@@ -77,6 +78,7 @@ def open_system(
             [] if cells is None else [cells],
             [*effects, *activities],
             history_limit=history_limit,
+            signal_limit=signal_limit,
             keep_groups=keep_groups,
             name=name,
             strategy=strategy,
@@ -85,7 +87,7 @@ def open_system(
             mailbox=mailbox,
             overflow=overflow,
             seed=seed,
-            instruments=_checked(instruments),
+            parts=Parts(_checked(instruments)),
         )
     )
 
@@ -118,6 +120,7 @@ async def _open(
     listed: list[Activity[..., Any]],
     *,
     history_limit: int,
+    signal_limit: int,
     keep_groups: bool,
     shutdown: float,
     **options: Any,
@@ -134,6 +137,7 @@ async def _open(
             listed,
             shutdown=shutdown,
             history_limit=history_limit,
+            signal_limit=signal_limit,
             keep_groups=keep_groups,
         )
         async with run_system(durable=durable, shutdown=shutdown, **options) as system:

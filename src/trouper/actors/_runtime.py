@@ -21,7 +21,6 @@ from ..mailbox import (
     REJECT,
     RUNNING,
     STOPPING,
-    Dispatcher,
     Job,
     Overflow,
     Priority,
@@ -38,20 +37,15 @@ from ..supervision import (
     text_of,
     unwrap,
 )
-from ._asks import AskNet
 from ._asyncio import AsyncioHost
 from ._belongings import wait_pipes
 from ._context import Context
 from ._dead_letters import DeadLetters
-from ._instruments import Instrument
 from ._life import SpawnOptions
 from ._lifecycle import StopKind, finish, run_started, run_stopping, stop_children
 from ._local import LocalRef
+from ._parts import Parts
 from ._protocol import Protocol, is_protocol
-from ._registry import Registry
-from ._timers import TimerHeap
-from ._topics import Topics
-from ._traced import TracedRef
 from ._waits import WaitGraph
 
 # What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
@@ -74,12 +68,11 @@ class Runtime:
         mailbox: int,
         overflow: Overflow,
         seed: int | None,
-        instruments: tuple[Instrument, ...] = (),
+        parts: Parts,
     ) -> None:
         self.name = name
-        self.instruments = instruments
-        # One choice for the whole system, so that nobody has to look whether messages are followed.
-        self.ref_type: type[LocalRef] = TracedRef if instruments else LocalRef
+        self.instruments = parts.instruments
+        self.ref_type = parts.ref_type
         self.body = body  # cancelled by a failure that reached the root
         self.failure: BaseException | None = None
         self.closing = False
@@ -89,19 +82,20 @@ class Runtime:
         theirs = one_for_one(intensity=strategy.intensity, backoff=strategy.backoff)
         self.options = SpawnOptions("never", theirs, shutdown, 0)
         self.random = random.Random(seed)
-        self.dispatcher = Dispatcher(nursery, self.fail)
+        self.dispatcher = parts.dispatcher(nursery, self.fail)
         self.dead_letters = DeadLetters()
         self.waits = WaitGraph()
-        self.asks = AskNet(nursery, ask_safety)
+        self.asks = parts.asks(nursery, ask_safety)
         self.asyncio = AsyncioHost(nursery, self.fail)
-        self.timers = TimerHeap(nursery)
-        self.registry = Registry()
-        self.topics = Topics(self.dead_letters)
+        self.timers = parts.timers(nursery)
+        self.registry = parts.registry()
+        self.topics = parts.topics(self.dead_letters)
         self.threads = trio.CapacityLimiter(40)
         root = SpawnOptions("never", strategy, shutdown, 0)
         self.root = LocalRef(self, None, name, Runtime, (), root, {}, 1, REJECT)
         self.root.state = RUNNING
         self.root.need_life()
+        parts.ready(self)
 
     def fail(self, error: BaseException) -> None:
         """End the system with this error: past every supervisor. The first one counts."""

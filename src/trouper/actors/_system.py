@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,8 +12,6 @@ from typing import (
     Any,
     TypeVar,
     TypeVarTuple,
-    Unpack,
-    cast,
     final,
 )
 
@@ -21,28 +19,25 @@ import trio
 from trio.lowlevel import current_task, enable_ki_protection
 
 from .. import _trio
-from ..errors import ScopeLeak, ShuttingDown, WrongTask
+from ..errors import ScopeLeak, WrongTask
 from ..mailbox import Dispatcher, DispatcherStatistics, Job, Overflow
 from ..supervision import Exit, Strategy, TreeNode, join_failures, one_for_one, unwrap
 from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
+from ._parts import Parts
 from ._runtime import Runtime, check_capacity, check_name, check_seconds, check_strategy
 from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node
-from .activations import Activation, ActivationHandle, Durable
+from ._verbs import DurableVerbs
 from .durable_actors import DurableActor, Home
-from .operations import Operation
 
 if TYPE_CHECKING:
-    from ..store import Store
     from ._durable import DurableSide
-    from ._instruments import Instrument
     from ._ref import Ref
     from ._registry import Registry
     from ._topics import Topics
-    from .groups import EffectHost
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -64,7 +59,7 @@ class SystemStatistics:
 
 
 @final
-class ActorSystem(Spawner):
+class ActorSystem(DurableVerbs, Spawner):
     """A running system; made by `open_system`, valid inside its block."""
 
     def __init__(
@@ -104,77 +99,6 @@ class ActorSystem(Spawner):
 
     # --- durable work -----------------------------------------------------------------------------
 
-    async def run(
-        self,
-        activity: Callable[[Activation, Unpack[Ts]], Awaitable[R]],
-        /,
-        *args: *Ts,
-        key: str | None = None,
-    ) -> R:
-        """Start an activation, or join the one that has this key, and wait for its result.
-
-        Ending the wait changes nothing but the waiting. A finished key returns its stored result.
-
-        Args:
-            activity: A function marked `durable`.
-            args: Its arguments, after ``act``; values that the journal carries.
-            key: Its identity, also across restarts; a fresh one by default.
-
-        Raises:
-            ActivationMismatch: The key belongs to another activity, or to other arguments.
-            ActivationCancelled: It was cancelled.
-            ShuttingDown: The system closed first; it resumes at the next open.
-            TrouperError: What the activity raised, rebuilt from the journal.
-        """
-        return await self.start(activity, *args, key=key).result()
-
-    def start(
-        self,
-        activity: Callable[[Activation, Unpack[Ts]], Awaitable[R]],
-        /,
-        *args: *Ts,
-        key: str | None = None,
-    ) -> ActivationHandle[R]:
-        """Start or join an activation, like `run`, and return without waiting for it."""
-        if not isinstance(activity, Durable):
-            raise TypeError(f"{activity!r} is not durable; mark it with @durable")
-        known = cast("Durable[..., R]", activity)
-        return self._require_durable().activations.start(known, args, key)
-
-    def cancel(self, key: str) -> None:
-        """Ask an activation to end; its own turn decides, and journals it."""
-        self._require_durable().activations.cancel(key)
-
-    def status(self, key: str) -> str:
-        """Return an activation's state in one word; ``unknown`` when the journal has none."""
-        return self._require_durable().activations.status(key)
-
-    async def forget(self, key: str) -> None:
-        """Take the ended activation, the operation, or both, of this key out of the journal.
-
-        With an activation goes all that belongs to it: its history, its groups and their
-        tombstones, the children below it. The mark is atomic, the rest is swept beside other work;
-        returns when no row is left, or when the system closes: the next one goes on. Then the key
-        is new, and starting it is refused before. Nothing is ever forgotten by time. A key that
-        the journal does not hold is fine.
-
-        Raises:
-            ScopeBusy: The activation or something below it has not ended, or its caller has not;
-                or an attempt of the operation is live. Nothing was changed.
-        """
-        durable = self._require_durable()
-        durable.operations.require_idle(key)
-        await durable.activations.forget(key)
-        await durable.operations.forget(key)
-
-    async def operation(self, key: str, request: object) -> Operation:
-        """Return the operation under an idempotency key, recording ``request`` on first use.
-
-        Raises:
-            OperationMismatch: The key belongs to another request.
-        """
-        return await self._require_durable().operations.open(key, request)
-
     async def actor(self, cls: type[DurableActor[Any, N]], key: str) -> Ref[N]:
         """Return the durable actor under a key: found, or spawned and recovered from the journal.
 
@@ -195,21 +119,6 @@ class ActorSystem(Spawner):
         if home is None:
             home = self._home = Home(self._runtime, self._require_durable().store)
         return await home.actor(cls, key)
-
-    @property
-    def host(self) -> EffectHost:
-        """The effect host: groups without a durable function around them."""
-        return self._require_durable().host
-
-    @property
-    def store(self) -> Store:
-        """The journal."""
-        return self._require_durable().store
-
-    def _require_durable(self) -> DurableSide:
-        if self._durable is None:
-            raise ShuttingDown("this system was opened without its durable side")
-        return self._durable
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -335,7 +244,7 @@ async def run_system(
     mailbox: int = 1024,
     overflow: Overflow = "reject",
     seed: int | None = None,
-    instruments: Iterable[Instrument] = (),
+    parts: Parts | None = None,
 ) -> AsyncGenerator[ActorSystem]:
     """Run a system around the body; the inside of `open_system`."""
     _trio.check()
@@ -359,7 +268,7 @@ async def run_system(
                 mailbox=mailbox,
                 overflow=overflow,
                 seed=seed,
-                instruments=tuple(instruments),
+                parts=parts or Parts(),
             )
             system = ActorSystem(runtime, durable, services)
             try:

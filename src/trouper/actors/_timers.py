@@ -44,8 +44,29 @@ class Timer:
         if self.owed is not None:
             self.owed.is_off = True
 
+    def ring(self, now: float) -> bool:
+        """Let the message come. Return whether there is another due time, and set that."""
+        ref = self.ref
+        assert ref is not None
+        if self.period is None:
+            self.is_listed = False
+            # it keeps its key until it is handled: so long it can be cancelled
+            self.owed = Owed(self.message, partial(ref.need_belongings().timers.pop, self.key))
+            order(ref, self.owed)
+            return False
+        # A tick that the actor has not taken yet stands for this one too: a slow actor finds one
+        # message of each timer, not a pile of them.
+        if self.owed is None or self.owed.is_taken:
+            self.owed = Owed(self.message)
+            order(ref, self.owed)
+        # The grid stays where it was put: a late wake-up delays one tick, not all that follow, and
+        # ticks that lie in the past by now are left out.
+        self.due += self.period * (1 + (now - self.due) // self.period)
+        if self.due <= now:  # rounding, or a period too small to be added to this time
+            self.due = max(now + self.period, math.nextafter(now, math.inf))
+        return True
 
-@final
+
 class TimerHeap:
     """Fires timers in the order they fall due, and of one due time in the order they were set."""
 
@@ -98,28 +119,10 @@ class TimerHeap:
         heap = self._heap
         while heap and heap[0][0] <= now:
             _, _, timer = heappop(heap)
-            ref = timer.ref
-            if ref is None:
+            if timer.ref is None:
                 self._cancelled -= 1
-                continue
-            if timer.period is None:
-                timer.is_listed = False
-                # it keeps its key until it is handled: so long it can be cancelled
-                forget = partial(ref.need_belongings().timers.pop, timer.key)
-                timer.owed = Owed(timer.message, forget)
-                order(ref, timer.owed)
-                continue
-            # A tick that the actor has not taken yet stands for this one too: a slow actor finds
-            # one message of each timer, not a pile of them.
-            if timer.owed is None or timer.owed.is_taken:
-                timer.owed = Owed(timer.message)
-                order(ref, timer.owed)
-            # The grid stays where it was put: a late wake-up delays one tick, not all that follow,
-            # and ticks that lie in the past by now are left out.
-            timer.due += timer.period * (1 + (now - timer.due) // timer.period)
-            if timer.due <= now:  # rounding, or a period too small to be added to this time
-                timer.due = max(now + timer.period, math.nextafter(now, math.inf))
-            heappush(heap, (timer.due, next(self._serial), timer))
+            elif timer.ring(now):
+                heappush(heap, (timer.due, next(self._serial), timer))
 
 
 def set_timer(

@@ -13,6 +13,8 @@ from ._activations import BudgetExhausted as BudgetExhausted
 from ._activations import HistoryLimit as HistoryLimit
 from ._activations import NondeterministicAwait as NondeterministicAwait
 from ._activations import OwnershipError as OwnershipError
+from ._activations import SignalRefused as SignalRefused
+from ._activations import SignalsFull as SignalsFull
 from ._activations import UnknownActivity as UnknownActivity
 from ._actors import ActorCrashed as ActorCrashed
 from ._actors import ActorMismatch as ActorMismatch
@@ -49,6 +51,7 @@ from ._cells import OutOfFuel as OutOfFuel
 from ._groups import CorruptGroup as CorruptGroup
 from ._groups import CursorOutOfRange as CursorOutOfRange
 from ._groups import DrainDeferred as DrainDeferred
+from ._groups import DrainFirst as DrainFirst
 from ._groups import EffectFailed as EffectFailed
 from ._groups import EffectGroupsUnsupported as EffectGroupsUnsupported
 from ._groups import EmptyGroup as EmptyGroup
@@ -111,6 +114,7 @@ __all__ = (
     "CursorOutOfRange",
     "Deadlock",
     "DrainDeferred",
+    "DrainFirst",
     "EffectFailed",
     "EffectGroupsUnsupported",
     "EmptyGroup",
@@ -158,6 +162,8 @@ __all__ = (
     "ScopeBusy",
     "ScopeLeak",
     "ShuttingDown",
+    "SignalRefused",
+    "SignalsFull",
     "SimulatedCrash",
     "StartFailed",
     "StashFull",

@@ -31,6 +31,26 @@ class HistoryLimit(ActivationError):
     """The activation took more steps than its limit."""
 
 
+class SignalRefused(ActivationError):
+    """A signal that nobody could ever take was not kept. ``reason`` is *unknown*, *ended* or *id*.
+
+    *unknown*: the journal holds nothing under this key; *ended*: it has ended; *id*: the id of the
+    signal was used for another one.
+    """
+
+    key: str
+    name: str
+    reason: str
+
+
+class SignalsFull(ActivationError):
+    """As many signals of this name as may wait under this key do. Nothing was kept."""
+
+    key: str
+    name: str
+    limit: int
+
+
 class BudgetExhausted(TrouperError):
     """A budget cannot carry this: back-pressure, at once, and nothing was charged.
 

@@ -56,6 +56,16 @@ class DrainDeferred(GroupError):
     """This host still works on the group. Retry later."""
 
 
+class DrainFirst(GroupError):
+    """The store holds unfinished work of code that is not this code any more. Nothing was touched.
+
+    ``rows`` says which, and how each differs. Open the store with the code that began them, let
+    them end or cancel them, then open it with the new code.
+    """
+
+    rows: list[str]
+
+
 class MembershipDropped(GroupError):
     """A grouped envelope met a path that has no place for its membership. Nothing ran."""
 

@@ -13,6 +13,7 @@ from ._rows import StepRow as StepRow
 from ._service import HISTORY_LIMIT as HISTORY_LIMIT
 from ._service import ActivationRunner as ActivationRunner
 from ._service import Activations as Activations
+from ._signalling import send_signal as send_signal
 
 __all__ = (
     "HISTORY_LIMIT",
@@ -27,5 +28,6 @@ __all__ = (
     "StepRow",
     "activation_invariants",
     "durable",
+    "send_signal",
     "signals",
 )

@@ -16,7 +16,9 @@ from ..groups import (
     Losers,
     Outcome,
     Won,
+    in_time,
     require_activity,
+    signal,
     timer,
 )
 from ._call import Call, Step
@@ -91,6 +93,30 @@ class Activation:
     def sleep(self, seconds: float, /) -> Call[None]:
         """Describe a timer. Its due instant is journaled when it opens and survives restarts."""
         return Call(self, Step(Combinator.ONE, (timer(seconds),)))
+
+    def wait_signal(self, name: str, /) -> Call[Any]:
+        """Describe a wait for a signal; it gives the payload of the oldest one not yet taken.
+
+        One that came before the wait counts too. As a child of a group, the wait ends with the
+        interest in the group; a signal that it took and the answer left out goes back to its place.
+
+        Raises:
+            ValueRefused: a name that is none.
+        """
+        return Call(self, Step(Combinator.ONE, (signal(name),)))
+
+    def signal(self, name: str, /) -> Call[Any]:
+        """Describe a wait for a signal: `wait_signal`, by the name it has in a group on a host."""
+        return self.wait_signal(name)
+
+    def move_on_after(self, seconds: float, call: Call[R], /) -> Call[Won[R] | None]:
+        """Describe a call with a deadline: a race with a timer, whose loser is cancelled.
+
+        None when the time was up first. The call may be winding down then, and what it did is
+        unknown; the deadline is journaled, and survives restarts.
+        """
+        pair = self.race(call, self.sleep(seconds), losers="cancel")
+        return pair.then(in_time)
 
     @overload
     def race(self, a: Call[A], b: Call[B], /, *, losers: Losers = ...) -> Call[Won[A | B]]: ...

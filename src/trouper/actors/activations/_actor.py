@@ -34,7 +34,17 @@ from ._driver import Driver, Ended, Stuck, Waiting
 from ._history import History, Offer
 from ._rows import TABLE, ActivationRow, StepRow, steps_prefix
 from ._single import SingleStep
-from ._turn import Blocked, Cancel, Command, Ranked, StepDue, StepEnded, StepFailed, Turn
+from ._turn import (
+    Blocked,
+    Cancel,
+    Command,
+    Ranked,
+    SignalCame,
+    StepDue,
+    StepEnded,
+    StepFailed,
+    Turn,
+)
 
 if TYPE_CHECKING:
     from ._service import Activations
@@ -45,6 +55,7 @@ class ActivationActor(SingleWriter[Command]):
 
     __slots__ = (
         "__weakref__",
+        "_born",
         "_driver",
         "_fresh",
         "_gone",
@@ -66,6 +77,7 @@ class ActivationActor(SingleWriter[Command]):
         self.key = row.key
         self.row = row
         self._fresh = fresh  # the journal does not hold the row yet
+        self._born: trio.Event | None = None  # for whoever waits until the journal holds it
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
         self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
@@ -76,6 +88,11 @@ class ActivationActor(SingleWriter[Command]):
         self.outcome: Outcome | None = None
         self.stuck: Exception | None = None
         service.host.close_behind(self)
+
+    @property
+    def name(self) -> str:
+        """Return what schedules call it."""
+        return self._service.host.called(f"activation {self.key}")
 
     # -- waiting for it -------------------------------------------------------------------------
 
@@ -96,6 +113,13 @@ class ActivationActor(SingleWriter[Command]):
             "store is opened again",
             key=self.key,
         )
+
+    async def recorded(self) -> None:
+        """Wait until the journal holds it, or it left memory."""
+        if self._fresh and not self._gone:
+            if self._born is None:
+                self._born = trio.Event()
+            await self._born.wait()
 
     @property
     def phase(self) -> str:
@@ -166,6 +190,10 @@ class ActivationActor(SingleWriter[Command]):
                         continue
                     row = replace(row, outcome=outcome, settled_at=self._service.host.now())
                     driver.history.steps[number] = turn.steps[number] = row
+                case SignalCame(number, take):
+                    self._step.ended(number)
+                    if number != driver.cancel_step:
+                        self._step.take_signal(take, driver.history, number, turn)
                 case StepFailed(number, due):
                     self._step.ended(number)
                     row = driver.history.steps[number]
@@ -270,6 +298,9 @@ class ActivationActor(SingleWriter[Command]):
         actor = host.group(step.key)
         asked = Disposition.CANCEL if cancelled else Disposition(actor.row.effective)
         past = row is not None and not self._service.keep_groups
+        unread = {} if actor.row.closed else history.unread_signals(step)
+        if unread:
+            turn.unread.append((step.key, unread))
         if not actor.row.closed or asked != actor.row.effective or row is not None:
             turn.close.append((step.key, actor.row.closes, asked, past))
         else:
@@ -291,6 +322,8 @@ class ActivationActor(SingleWriter[Command]):
 
     def _landed(self, turn: Turn, opened: Opened | None, closed: Sequence[GroupRow]) -> None:
         self._fresh = False
+        if self._born is not None:
+            self._born.set()
         self.row = turn.row
         host = self._service.host
         for row in turn.steps.values():
@@ -299,6 +332,9 @@ class ActivationActor(SingleWriter[Command]):
         for group in closed:
             host.closed(group)
             self._service.finish_losers(group)
+        for _, waits in turn.unread:
+            for name in waits.values():
+                host.signalled(self.key, name)
         if not self._step.cancel(turn.stop_step) and turn.cancel_child:
             self._service.cancel(turn.cancel_child)
         if opened is not None and turn.open is not None:
@@ -350,6 +386,8 @@ class ActivationActor(SingleWriter[Command]):
             self._service.unwatch(self._watching, self._news)
             self._watching = ""
         self._gone = True
+        if self._born is not None:
+            self._born.set()
         self._step.leave()
         self._told.set()
         self._service.left(self)

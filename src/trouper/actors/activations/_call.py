@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ...errors import ActivationError
 from ..groups import Combinator, Disposition, EffectCall
 
 R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,27 @@ class Stepping(Protocol):
 class Call(Generic[R_co]):
     """A described step, good for one await or for one place in a combinator."""
 
-    __slots__ = ("_owner", "_used", "step")
+    __slots__ = ("_owner", "_then", "_used", "step")
 
     def __init__(self, owner: Stepping, step: Step) -> None:
         self._owner = owner
         self.step = step
+        self._then: Callable[[Any], Any] | None = None
         self._used = False
         owner.described()
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         if self._owner.enter(self):
             self.use()
-        answer: R_co = yield self
-        return answer
+        answer = yield self
+        found: R_co = answer if self._then is None else self._then(answer)
+        return found
+
+    def then(self, fn: Callable[[R_co], T]) -> Call[T]:
+        """Let the await give ``fn`` of the answer. For what is made of a step, not for users."""
+        changed = cast("Call[T]", self)
+        changed._then = fn
+        return changed
 
     def use(self) -> None:
         """Mark the call as used; a second use is a mistake that replay could not repeat."""

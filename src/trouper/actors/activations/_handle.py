@@ -10,6 +10,7 @@ from ...errors import ActivationCancelled
 from ...store import PLAIN, Shape
 from ..groups import Cancelled, Completed, Failed, Outcome
 from ._actor import ActivationActor
+from ._signalling import send_signal
 
 if TYPE_CHECKING:
     from ._service import Activations
@@ -59,6 +60,16 @@ class ActivationHandle(Generic[R_co]):
                     f"activation {self.key!r} was cancelled; its journal says so for good",
                     key=self.key,
                 )
+
+    async def signal(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of whoever sends
+    ) -> None:
+        """Send it a signal; see `ActorSystem.signal`."""
+        await send_signal(self._service, self.key, name, payload, id)
 
     def cancel(self) -> None:
         """Ask for the end: a durable fact once its turn has journaled it."""

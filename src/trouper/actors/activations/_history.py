@@ -86,6 +86,7 @@ class History:
         }
         self._group = group
         self._ranks: dict[int, list[Rank]] = {}
+        self._consumed: dict[int, frozenset[int]] = {}  # positions, of groups with signals
 
     def require_recorded(self, offered: Offer) -> bool:
         """Compare an offered step with the record at its place; False when there is none.
@@ -145,6 +146,8 @@ class History:
             return None
         del self._ranks[offered.number]
         consumed_rows = settled[: found.consumed]
+        if any(child.kind == "signal" for child in offered.group.children):
+            self._consumed[offered.number] = frozenset(row.position for row in consumed_rows)
         self._record(offered.number, consumed_rows)
         return found, consumed_rows[-1].settled_at
 
@@ -158,6 +161,14 @@ class History:
             self.steps[number] = replace(
                 self.steps[number], outcome=answer, settled_at=consumed[-1].settled_at
             )
+
+    def unread_signals(self, step: Offer) -> dict[int, str]:
+        """Return position and name of the waits for signals that a group step's answer left out."""
+        assert step.group is not None
+        consumed = self._consumed.get(step.number, frozenset())
+        children = enumerate(step.group.children)
+        waits = {p: child.name for p, child in children if child.kind == "signal"}
+        return {p: name for p, name in waits.items() if p not in consumed}
 
     def is_passed(self, number: int) -> bool:
         """Tell whether the journal holds that the run went past a group step."""

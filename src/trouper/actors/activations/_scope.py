@@ -21,6 +21,7 @@ from ..groups import (
     is_live,
     pass_group,
     require_finished,
+    signal_remains,
     take_off,
 )
 from ._rows import TABLE, ActivationRow, activation_key, steps_prefix
@@ -81,7 +82,7 @@ def forget(tx: Tx, key: str) -> list[str]:
     if row.parent:
         take_off(tx, FINISHED, MemberRow(row.parent, "activation", key))
     for scope in scopes:
-        begin_sweep(tx, SCOPES, scope, _remains(scope))
+        begin_sweep(tx, SCOPES, scope, [*signal_remains(key), *_remains(scope)])
     return scopes
 
 
@@ -92,7 +93,7 @@ def _of_a_child(tx: Tx, key: str) -> list[Doomed]:
         row = tx.get(TABLE, activation_key(key), ActivationRow)
     except CorruptRecord:
         row = None  # it goes with its scope, readable or not
-    found: list[Doomed] = [(TABLE, activation_key(key))]
+    found: list[Doomed] = [(TABLE, activation_key(key)), *signal_remains(key)]
     for run in range(1 if row is None else row.run + 1):
         found += _remains(_scope(key, run))
     return found

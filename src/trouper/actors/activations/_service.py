@@ -91,7 +91,7 @@ class Activations:
         key = str(uuid.uuid4()) if key is None else require_key(key, "an activation")
         name = ActivationKey(key)
         activity.require_call(args, {})
-        self._require_open(key)
+        self.require_open(key)
         arguments = activity.encode_call(args, {})
         if self.registry.find("activation", activity.name) is None:
             raise UnknownActivity(
@@ -104,7 +104,7 @@ class Activations:
 
     def status(self, key: str) -> str:
         """Return its state in one word; ``unknown`` when the journal does not hold it."""
-        self._require_open(key)
+        self.require_open(key)
         actor = self._live.get(key)
         if actor is not None:
             return actor.phase
@@ -117,7 +117,7 @@ class Activations:
 
     def cancel(self, key: str) -> None:
         """Ask for the end; its own turn decides (ruling 2). Ended ones ignore it."""
-        self._require_open(key)
+        self.require_open(key)
         actor = self._live.get(key)
         if actor is None:
             row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
@@ -132,7 +132,7 @@ class Activations:
         Raises:
             ScopeBusy: it, or something below it, has not ended; or its caller has not.
         """
-        self._require_open(key)
+        self.require_open(key)
         for scope in await self.host.store.commit(lambda tx: forget(tx, key)):
             await self.host.sweep(scope)
 
@@ -207,6 +207,10 @@ class Activations:
                 details | ({"waits for": waits} if waits else {}),
                 tuple(self._branch(actor.row.scope, nodes)),
             )
+
+    def in_memory(self, key: str) -> ActivationActor | None:
+        """Return the live activation of a key."""
+        return self._live.get(key)
 
     def live(self) -> list[ActivationActor]:
         """Return the live activations, in the order in which they came up."""
@@ -312,7 +316,8 @@ class Activations:
         if envelope.kind == "activation":
             self.cancel(envelope.replay_key)
 
-    def _require_open(self, key: str) -> None:
+    def require_open(self, key: str) -> None:
+        """Refuse work on a key once the store is closed."""
         if not self.host.store.is_open:
             raise ShuttingDown(
                 f"the system of activation {key!r} has closed; open its store again to go on",

@@ -14,14 +14,16 @@ from ..groups import (
     Outcome,
     Retry,
     Runner,
+    SignalTake,
     TimerRunner,
     due_of,
     encode_outcome,
     no_executor,
+    oldest,
 )
-from ._history import Offer
+from ._history import History, Offer
 from ._rows import StepRow
-from ._turn import Blocked, Command, StepDue, StepEnded, StepFailed, Turn
+from ._turn import Blocked, Command, SignalCame, StepDue, StepEnded, StepFailed, Turn
 
 
 class SingleStep:
@@ -80,6 +82,18 @@ class SingleStep:
         if self.number == number:
             self.number = -1
 
+    def take_signal(self, take: SignalTake, history: History, number: int, turn: Turn) -> None:
+        """Take the oldest signal for the step, in the unit of this turn.
+
+        When another wait was faster, the step stays without an end, and goes on waiting.
+        """
+        found = oldest(self._host.store, take.address, take.name)
+        if found is None:
+            return
+        row = replace(history.steps[number], outcome=found.outcome, settled_at=self._host.now())
+        history.steps[number] = turn.steps[number] = row
+        turn.taken = found
+
     def cancel(self, number: int) -> bool:
         """Cancel the step, if it is this one."""
         if number < 0 or self.number != number or self._context is None:
@@ -98,8 +112,12 @@ class SingleStep:
         self._context = EffectContext(row.key, row.attempt, row.due, row.failures)
         return self._context
 
-    def _over(self, number: int, context: EffectContext, outcome: Outcome | None) -> None:
-        if outcome is not None:
+    def _over(
+        self, number: int, context: EffectContext, outcome: Outcome | SignalTake | None
+    ) -> None:
+        if isinstance(outcome, SignalTake):
+            self._post(SignalCame(number, outcome))
+        elif outcome is not None:
             self._post(StepEnded(number, encode_outcome(outcome)))
         elif context.stuck is not None:
             self._post(Blocked(context.stuck))
@@ -107,7 +125,9 @@ class SingleStep:
     def _failed(self, number: int, retry: Retry) -> None:
         self._post(StepFailed(number, self._host.now() + retry.after))
 
-    def _waited(self, number: int, context: EffectContext, outcome: Outcome | None) -> None:
+    def _waited(
+        self, number: int, context: EffectContext, outcome: Outcome | SignalTake | None
+    ) -> None:
         if isinstance(outcome, Completed):
             self._post(StepDue(number))
         else:

@@ -8,7 +8,18 @@ from typing import TypeAlias
 
 from ...errors import FenceMoved
 from ...store import Tx
-from ..groups import Disposition, EffectHost, GroupRow, Opened, Runner, close_group
+from ..groups import (
+    Disposition,
+    EffectHost,
+    GroupRow,
+    Opened,
+    Runner,
+    SignalRow,
+    SignalTake,
+    close_group,
+    give_back,
+    remove,
+)
 from ._history import Offer
 from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key
 from ._scope import begin, end
@@ -25,6 +36,14 @@ class StepEnded:
 
     number: int
     outcome: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SignalCame:
+    """A signal is there that a single step waits for."""
+
+    number: int
+    take: SignalTake
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +78,9 @@ class Blocked:
     reason: Exception
 
 
-Command: TypeAlias = Begin | StepEnded | StepFailed | StepDue | Ranked | Cancel | Blocked
+Command: TypeAlias = (
+    Begin | StepEnded | SignalCame | StepFailed | StepDue | Ranked | Cancel | Blocked
+)
 
 
 class Turn:
@@ -72,6 +93,8 @@ class Turn:
         self.wait: StepRow | None = None
         self.open: tuple[Offer, Mapping[int, Runner]] | None = None
         self.close: list[tuple[str, int, Disposition, bool]] = []
+        self.taken: SignalRow | None = None  # by the single step
+        self.unread: list[tuple[str, dict[int, str]]] = []  # waits for signals that lost, by group
         self.unpassed: list[str] = []  # groups whose answer nobody reads again, at the end
         self.stop_step = -1  # a running single step that a cancel passed by
         self.cancel_child = ""  # a child activation that a cancel passed by
@@ -96,6 +119,10 @@ class Turn:
                 begin(tx, after)
             for row in self.steps.values():
                 tx.put(TABLE, step_key(row.scope, row.number), row)
+            if self.taken is not None:
+                remove(tx, self.taken)
+            for key, positions in self.unread:
+                give_back(tx, key, positions)
             closed = [
                 group
                 for key, seen, asked, past in self.close

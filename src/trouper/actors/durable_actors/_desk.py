@@ -64,6 +64,11 @@ class Desk(Stepper):
         self._verdict: Outcome[Any] | None = None  # of the unit in flight
         self._landed: trio.Event | None = None  # set at the next landing, if somebody waits
 
+    @property
+    def name(self) -> str:
+        """Return what schedules call it."""
+        return self.ref.path
+
     # --- life -------------------------------------------------------------------------------------
 
     async def started(self, ctx: object) -> None:

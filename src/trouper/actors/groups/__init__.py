@@ -11,6 +11,7 @@ from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
 from ._calls import EffectCall as EffectCall
+from ._calls import signal as signal
 from ._calls import timer as timer
 from ._carried import rebuilt as rebuilt
 from ._carried import result_shape as result_shape
@@ -18,6 +19,7 @@ from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank
 from ._combinators import Verdict as Verdict
 from ._combinators import Won as Won
+from ._combinators import in_time as in_time
 from ._combinators import may_decide as may_decide
 from ._combinators import verdict as verdict
 from ._contract import EffectHostBase as EffectHostBase
@@ -83,6 +85,19 @@ from ._scopes import member_key as member_key
 from ._scopes import require_finished as require_finished
 from ._scopes import take_off as take_off
 from ._scopes import unfinished as unfinished
+from ._signal_wait import SignalRunner as SignalRunner
+from ._signals import QUEUE as QUEUE
+from ._signals import SIGNAL_TABLE as SIGNAL_TABLE
+from ._signals import SIGNALS_KEPT as SIGNALS_KEPT
+from ._signals import Signal as Signal
+from ._signals import SignalRow as SignalRow
+from ._signals import SignalTake as SignalTake
+from ._signals import give_back as give_back
+from ._signals import oldest as oldest
+from ._signals import refused as refused
+from ._signals import remove as remove
+from ._signals import require_open_scope as require_open_scope
+from ._signals import signal_remains as signal_remains
 from ._sweep import SCOPES as SCOPES
 from ._sweep import Doomed as Doomed
 from ._sweep import SweepRow as SweepRow
@@ -99,7 +114,10 @@ __all__ = (
     "FINISHED",
     "GROUP_TABLE",
     "INSIDE",
+    "QUEUE",
     "SCOPES",
+    "SIGNALS_KEPT",
+    "SIGNAL_TABLE",
     "UNFINISHED",
     "Activity",
     "ActivityRegistry",
@@ -138,6 +156,10 @@ __all__ = (
     "Runner",
     "RunnerResolver",
     "Settlement",
+    "Signal",
+    "SignalRow",
+    "SignalRunner",
+    "SignalTake",
     "Stuck",
     "SweepRow",
     "TimerRunner",
@@ -163,23 +185,31 @@ __all__ = (
     "end_run",
     "everything_in",
     "extent",
+    "give_back",
     "group_invariants",
     "group_key",
+    "in_time",
     "is_live",
     "may_decide",
     "member_key",
     "move_on_after",
     "no_executor",
+    "oldest",
     "open_group",
     "open_host",
     "pass_group",
     "race",
     "rebuilt",
+    "refused",
+    "remove",
     "report_damage",
     "require_activity",
     "require_finished",
+    "require_open_scope",
     "require_same",
     "result_shape",
+    "signal",
+    "signal_remains",
     "source_of",
     "take_off",
     "timer",

@@ -12,7 +12,7 @@ import trio
 from ...errors import CorruptGroup, FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
 from ._handle import GroupHandle, Settlement
-from ._ledger import Arrival, finalise_all
+from ._ledger import Arrival, End, finalise_all
 from ._moves import Lapse, Move, Start, move_all
 from ._outcome import decode_outcome
 from ._policy import Disposition
@@ -20,6 +20,7 @@ from ._retire import retired
 from ._rows import ChildRow, GroupRow
 from ._rules import Claim, in_rank_order
 from ._runner import EffectContext
+from ._signals import SignalTake
 
 if TYPE_CHECKING:
     from ._live import LiveGroups
@@ -28,15 +29,19 @@ if TYPE_CHECKING:
 class RunningChild:
     """A child that runs or waits here: its claim, and the context that a cancel goes to.
 
-    The context is that of its attempt, or of the wait before the next one.
+    The context is that of its attempt, or of the wait before the next one. ``is_wait`` says that it
+    waits for a signal: then it ends with the interest in its group.
     """
 
-    __slots__ = ("context", "held", "position")
+    __slots__ = ("context", "held", "is_wait", "position")
 
-    def __init__(self, position: int, held: Claim, context: EffectContext) -> None:
+    def __init__(
+        self, position: int, held: Claim, context: EffectContext, *, is_wait: bool = False
+    ) -> None:
         self.position = position
         self.held = held
         self.context = context
+        self.is_wait = is_wait
 
 
 class GroupActor(SingleWriter[Arrival | Move]):
@@ -74,6 +79,11 @@ class GroupActor(SingleWriter[Arrival | Move]):
     def key(self) -> str:
         """Return the group's key."""
         return self.row.key
+
+    @property
+    def name(self) -> str:
+        """Return what schedules call it. Each host has one of its own for a group."""
+        return self._host.called(f"group {self.key}")
 
     def view(self, row: GroupRow, children: Sequence[ChildRow]) -> None:
         """Take over what the journal holds."""
@@ -162,6 +172,12 @@ class GroupActor(SingleWriter[Arrival | Move]):
         self._inbox.append(arrival)
         self.dispatcher.enlist_next_tick(self)
 
+    def signalled(self, child: RunningChild, take: SignalTake, again: Callable[[], None]) -> None:
+        """Take the news that a signal is there that a child waits for; it is ranked as any end."""
+        arrival = Arrival(self.dispatcher.tick, child.position, child.held, b"", take, again)
+        self._inbox.append(arrival)
+        self.dispatcher.enlist_next_tick(self)
+
     def lapsed(self, child: RunningChild, due: float, then: Callable[[ChildRow], None]) -> None:
         """Take an attempt's failure that is not the last; ``then`` follows once it is durable."""
         self._inbox.append(Lapse(self.dispatcher.tick, child, due, then))
@@ -207,7 +223,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
         self,
         arrivals: Sequence[Arrival],
         moves: Sequence[Move],
-        ranked: tuple[GroupRow | None, Sequence[ChildRow | FenceMoved]],
+        ranked: tuple[GroupRow | None, Sequence[End]],
         moved: Sequence[ChildRow | FenceMoved],
     ) -> None:
         doubtful = self._ranked(arrivals, *ranked)
@@ -224,11 +240,13 @@ class GroupActor(SingleWriter[Arrival | Move]):
         self.announce()
         self._host.group_changed(self)
 
-    def _ranked(
-        self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[ChildRow | FenceMoved]
-    ) -> bool:
+    def _ranked(self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[End]) -> bool:
         doubtful = False
         for arrival, end in zip(batch, ends, strict=True):
+            if end is None:
+                assert arrival.again is not None
+                arrival.again()
+                continue
             running = self.running.get(arrival.position)
             if running is not None and running.held == arrival.held:
                 del self.running[arrival.position]
@@ -258,8 +276,13 @@ class GroupActor(SingleWriter[Arrival | Move]):
         return self.row.closed and self.row.effective == Disposition.CANCEL
 
     def apply_close(self, row: GroupRow) -> None:
-        """Act on a close that is durable: one idempotent cancel per child that runs here."""
+        """Act on a close that is durable: one idempotent cancel per child that is to end with it.
+
+        That is each one under ``cancel``, and whoever waits for a signal under any word.
+        """
         self._learn(row)
-        if self.is_cancelled:
+        if self.row.closed:
             for position in sorted(self.running):
-                self.running[position].context.cancel()
+                child = self.running[position]
+                if child.is_wait or self.is_cancelled:
+                    child.context.cancel()

@@ -11,17 +11,21 @@ import trio
 from ._outcome import Outcome
 from ._retries import Retry
 from ._runner import EffectContext, Runner, attempt
+from ._signals import SignalTake
 from ._waiting import INSIDE
 
 log = logging.getLogger("trouper.groups")
 
-Over: TypeAlias = Callable[[Outcome | None], None]
+Over: TypeAlias = Callable[[Outcome | SignalTake | None], None]
 Again: TypeAlias = Callable[[Retry], None]
 
 
 @trio.lowlevel.enable_ki_protection
 def _hand_over(
-    context: EffectContext, over: Over, again: Again | None, outcome: Outcome | Retry | None
+    context: EffectContext,
+    over: Over,
+    again: Again | None,
+    outcome: Outcome | SignalTake | Retry | None,
 ) -> None:
     # Ctrl-C may interrupt an effect, never the actor that takes its outcome.
     if not isinstance(outcome, Retry):

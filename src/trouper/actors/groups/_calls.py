@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ...store import PLAIN, Shape
+from .._key import require_key
 from ._envelope import EffectEnvelope, encode_arguments
 
 R_co = TypeVar("R_co", covariant=True)
@@ -34,3 +35,16 @@ def timer(seconds: float, /) -> EffectCall[None]:
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"a timer takes a finite number of seconds >= 0, it got {seconds!r}")
     return EffectCall("timer", "sleep", encode_arguments([float(seconds)], {}))
+
+
+def signal(name: str, /) -> EffectCall[Any]:
+    """Describe a wait for a signal: it gives the payload of the oldest one that nobody has taken.
+
+    Signals come to the key of the activation, or to the scope of the group on a host, by
+    `ActorSystem.signal` or `EffectHost.signal`. The wait ends with the interest in its group,
+    whatever is to become of other losers, and then takes none.
+
+    Raises:
+        ValueRefused: a name that is none.
+    """
+    return EffectCall("signal", require_key(name, "a signal"), encode_arguments([], {}))

@@ -14,6 +14,8 @@ from ._outcome import Cancelled, Completed, Outcome, encode_outcome
 from ._retries import Retry
 from ._rows import ChildRow
 from ._runner import EffectContext, Runner, RunnerResolver, no_executor
+from ._signal_wait import SignalRunner
+from ._signals import SignalTake
 from ._timer import Clock, TimerRunner
 
 
@@ -34,7 +36,8 @@ class Children:
 
     def run(self, actor: GroupActor, row: ChildRow, runner: Runner) -> None:
         """Run a child that was claimed here."""
-        child = RunningChild(row.position, held(row), _context(row))
+        is_wait = isinstance(runner, SignalRunner)
+        child = RunningChild(row.position, held(row), _context(row), is_wait=is_wait)
         actor.running[row.position] = child
         self._claims.needed()
         if row.failures:  # the claim did not start an attempt, and another runner may be due then
@@ -49,11 +52,24 @@ class Children:
         over = partial(self._over, actor, child)
         self._tasks.attempt(runner, child.context, over, partial(self._failed, actor, child))
 
-    def _over(self, actor: GroupActor, child: RunningChild, outcome: Outcome | None) -> None:
+    def _over(
+        self, actor: GroupActor, child: RunningChild, outcome: Outcome | SignalTake | None
+    ) -> None:
         if outcome is None:
             actor.gave_up(child)
+        elif isinstance(outcome, SignalTake):
+            actor.signalled(child, outcome, partial(self._wait_again, actor, child))
         else:
             actor.arrived(child, encode_outcome(outcome))
+
+    def _wait_again(self, actor: GroupActor, child: RunningChild) -> None:
+        """Go on with a wait whose signal another one took."""
+        row = actor.unsettled[child.position]
+        runner = self._resolve(EffectEnvelope.decoded(row.envelope))
+        if runner is None or self._tasks.closing:
+            actor.gave_up(child)
+        else:
+            self._attempt(actor, child, row, runner)
 
     def _failed(self, actor: GroupActor, child: RunningChild, retry: Retry) -> None:
         actor.lapsed(child, self._clock.now() + retry.after, partial(self._wait, actor, child))
@@ -69,7 +85,11 @@ class Children:
             child.context.cancel()
 
     def _due(
-        self, actor: GroupActor, child: RunningChild, row: ChildRow, outcome: Outcome | None
+        self,
+        actor: GroupActor,
+        child: RunningChild,
+        row: ChildRow,
+        outcome: Outcome | SignalTake | None,
     ) -> None:
         if not isinstance(outcome, Completed):
             self._over(actor, child, outcome)

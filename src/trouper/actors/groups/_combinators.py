@@ -48,6 +48,11 @@ class Won(Generic[T_co]):
     rank: int
 
 
+def in_time(won: Won[Any]) -> Won[Any] | None:
+    """Return what a race of a call with its deadline gives: None when the deadline won."""
+    return won if won.position == 0 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer of a step: a value to send or an error to throw, and the rank that decided it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import EffectGroupsUnsupported
 from ._group import EffectGroup
 from ._handle import GroupHandle, Settlement
@@ -31,6 +33,17 @@ class EffectHostBase:
     async def close_group(self, handle: GroupHandle, disposition: Disposition) -> None:
         """Refuse."""
         raise self.unsupported("close")
+
+    async def signal(
+        self,
+        scope: str,
+        name: str,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of whoever sends
+    ) -> None:
+        """Refuse."""
+        raise self.unsupported("signal")
 
     async def retire(self, key: str) -> None:
         """Refuse."""

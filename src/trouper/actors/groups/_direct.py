@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, cast, final, overload
 from ...errors import EmptyGroup, HandleClosed
 from ._calls import EffectCall, timer
 from ._carried import rebuilt
-from ._combinators import Combinator, Rank, Verdict, Won, may_decide, verdict
+from ._combinators import Combinator, Rank, Verdict, Won, in_time, may_decide, verdict
 from ._contract import EffectHostBase
 from ._group import EffectGroup
 from ._handle import GroupHandle, Settlement
@@ -160,8 +160,7 @@ async def move_on_after(
     None when the time was up first. The call may be winding down then, and what it did is unknown;
     its terminal is the later rank of the group.
     """
-    won = await race(host, key, [call, timer(seconds)], losers="cancel")
-    return cast("Won[R]", won) if won.position == 0 else None
+    return in_time(await race(host, key, [call, timer(seconds)], losers="cancel"))
 
 
 async def _decided(

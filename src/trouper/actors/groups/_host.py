@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -45,6 +46,7 @@ from ._rows import (
 )
 from ._rules import Lease, is_free
 from ._runner import EffectContext, Runner, RunnerResolver, attempt, no_executor
+from ._signals import SIGNALS_KEPT, SignalTake, take_oldest
 from ._sweep import GROUPS, sweep_key
 from ._timer import Clock, due_of
 from ._waiting import DurableWaits
@@ -68,8 +70,9 @@ class EffectHost(LiveGroups):
         fail: Callable[[BaseException], None],
         *,
         lease: float = LEASE,
+        signal_limit: int = SIGNALS_KEPT,
     ) -> None:
-        super().__init__(store, dispatcher, clock, fail)
+        super().__init__(store, dispatcher, clock, fail, signal_limit=signal_limit)
         self.waits = DurableWaits()
         self._tasks = HostTasks(nursery, fail)
         self._lease = lease
@@ -118,13 +121,17 @@ class EffectHost(LiveGroups):
                 f"{envelope.membership.group!r}; open the group instead of executing its child",
                 key=envelope.membership.group,
             )
-        failures = 0
+        failures, due = 0, due_of(envelope, self.now())
         while True:
             runner = self.resolve(envelope)
             if runner is None:
                 raise no_executor(envelope)
-            context = EffectContext(envelope.replay_key, failures + 1, failures=failures)
-            outcome = await attempt(runner, context)
+            context = EffectContext(envelope.replay_key, failures + 1, due, failures)
+            outcome: Outcome | SignalTake | Retry | None = await attempt(runner, context)
+            if isinstance(outcome, SignalTake):
+                outcome = await self.store.commit(partial(take_oldest, take=outcome))
+                if outcome is None:
+                    continue  # another wait was faster
             if outcome is None:
                 raise TrouperError(f"{envelope.replay_key!r} was interrupted")
             if not isinstance(outcome, Retry):

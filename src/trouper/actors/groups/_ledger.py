@@ -5,8 +5,9 @@ Every function takes a `Tx` and may run more than once, so none has an effect be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ...errors import CorruptGroup, FenceMoved, GroupShapeError, TooLarge
 from ...store import Tx
@@ -29,6 +30,7 @@ from ._rows import (
 )
 from ._rules import Claim, Lease, claim, close, finalise, new_rows, renew, require_shape
 from ._scopes import Reader, enter
+from ._signals import SignalTake
 from ._sweep import being_swept
 
 
@@ -43,12 +45,22 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A child's end on its way to the journal, stamped with the tick in which it came."""
+    """A child's end on its way to the journal, stamped with the tick in which it came.
+
+    That of a wait for a signal is a ``take``: what it comes to is decided where it is ranked. If
+    there is nothing to take any more it stays unsettled, and ``again`` makes it wait.
+    """
 
     tick: int
     position: int
     held: Claim
     outcome: bytes
+    take: SignalTake | None = None
+    again: Callable[[], None] | None = None
+
+
+End: TypeAlias = "ChildRow | FenceMoved | None"
+"""What an arrival came to: a ranked child, a refusal, or None for one that goes on waiting."""
 
 
 def load(tx: Tx, key: str) -> tuple[GroupRow, tuple[ChildRow, ...]] | None:
@@ -122,7 +134,7 @@ def claim_unsettled(
 
 def cancel_unsettled(
     tx: Tx, key: str, lease: Lease, outcome: bytes, now: float
-) -> tuple[Opened, list[ChildRow | FenceMoved]]:
+) -> tuple[Opened, list[End]]:
     """Claim what is free and unsettled and rank it as cancelled, without running it (ruling 4)."""
     found = load(tx, key)
     if found is None:
@@ -166,22 +178,29 @@ def _claim_free(
 
 def finalise_all(
     tx: Tx, key: str, arrivals: Sequence[Arrival], now: float
-) -> tuple[GroupRow | None, list[ChildRow | FenceMoved]]:
+) -> tuple[GroupRow | None, list[End]]:
     """Rank arrivals in the given order. One that meets a moved fence uses up no rank."""
     row = tx.get(GROUP_TABLE, group_key(key), GroupRow)
     if row is None or row.retired:
         return row, [_too_late(key, arrival) for arrival in arrivals]
     before = row
-    ends: list[ChildRow | FenceMoved] = []
+    ends: list[End] = []
     for arrival in arrivals:
         child = tx.get(CHILD_TABLE, child_key(key, arrival.position), ChildRow)
         if child is None:
             raise CorruptGroup(f"group {key!r} has no row for child {arrival.position}", key=key)
         try:
-            row, child = finalise(row, child, arrival.held, arrival.outcome, now)
+            ranked, child = finalise(row, child, arrival.held, arrival.outcome, now)
         except FenceMoved as moved:
             ends.append(moved)
             continue
+        if arrival.take is not None:
+            taken = arrival.take.settle(tx, row, child)
+            if taken is None:
+                ends.append(None)
+                continue
+            child = taken
+        row = ranked
         child = _put_terminal(tx, child)
         place = settle_key(key, child.sequence)
         if tx.get(SETTLE_TABLE, place, SettleRow) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..._ids import Incarnation
 from ...errors import CorruptGroup, GroupShapeError
@@ -22,6 +23,7 @@ from ._rows import (
     children_prefix,
     group_key,
 )
+from ._signals import SIGNALS_KEPT, RequireTaker, Signal, require_open_scope, send
 from ._sweep import GROUPS, SCOPES, sweep_key
 from ._sweeper import Sweeper
 from ._timer import Clock
@@ -36,7 +38,11 @@ class LiveGroups(EffectHostBase):
         dispatcher: Dispatcher,
         clock: Clock,
         fail: Callable[[BaseException], None],
+        *,
+        signal_limit: int = SIGNALS_KEPT,
     ) -> None:
+        if signal_limit < 1:
+            raise ValueError(f"signal_limit is at least 1, it is {signal_limit!r}")
         self.store = store
         self.dispatcher = dispatcher
         self.fail = fail
@@ -44,15 +50,21 @@ class LiveGroups(EffectHostBase):
         self.fences_moved = 0  # writer: group actors
         self.settled = 0  # children ranked by this host; writer: group actors
         self._clock = clock
+        self._signal_limit = signal_limit
         self._groups: dict[str, GroupActor] = {}  # writer: this class, and the host's `adopt`
         self._roster = roster_of(store)
         self._roster.join(self)
-        self._sweeper = Sweeper(dispatcher, store, fail, self._scope_gone)
+        self._sweeper = Sweeper(dispatcher, store, fail, self._scope_gone, self.called("sweeper"))
         self._sweeper.resume()
 
     def now(self) -> float:
         """Return the time of journaled facts (UTC, seconds)."""
         return self._clock.now()
+
+    def called(self, part: str) -> str:
+        """Return what schedules call a part of this host: several hosts may share a store."""
+        number = self.owner.number
+        return part if number == 1 else f"{part} of host {number}"
 
     def is_dead(self, owner: Incarnation) -> bool:
         """Tell whether an incarnation is known to be dead; silence is no proof."""
@@ -145,6 +157,48 @@ class LiveGroups(EffectHostBase):
         idle = not actor.unsettled and not actor.running and not actor.watchers
         if idle and actor.row.closed and not actor.in_flight:
             self._groups.pop(actor.key, None)
+
+    # -- signals --------------------------------------------------------------------------------
+
+    async def signal(
+        self,
+        scope: str,
+        name: str,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of whoever sends
+    ) -> None:
+        """Send a signal to whoever waits for one of its name in a scope, or will.
+
+        Returns when it is in the journal, behind those of its name that came before. Each is taken
+        by one wait, the oldest first; what nobody takes goes with the scope.
+
+        Args:
+            scope: That of an open group; with the combinators of a host it is their key.
+            name: What the wait names.
+            payload: What the wait gives; a plain value.
+            id: Makes a repeat harmless: a second signal under one id is not kept.
+
+        Raises:
+            SignalRefused: no group of the scope is open, or the id belongs to another signal.
+            SignalsFull: too many of this name wait there.
+            ValueRefused, TooLarge: a name or a payload that the journal does not carry.
+        """
+        if not self.supports_groups:
+            raise self.unsupported("signal")
+        signal = Signal.make(scope, name, payload, id, self.now())
+        address = signal.address
+        await self.send_signal(signal, lambda tx: require_open_scope(tx, address, name))
+
+    async def send_signal(self, signal: Signal, require_taker: RequireTaker) -> None:
+        """Journal a signal unless ``require_taker`` refuses, and wake whoever waits for it."""
+        limit = self._signal_limit
+        await self.store.commit(lambda tx: send(tx, signal, require_taker, limit))
+        self.signalled(signal.address, signal.name)
+
+    def signalled(self, address: str, name: str) -> None:
+        """Wake whoever waits for a signal, on each host of this store."""
+        self._roster.board.tell("signal", address, name)
 
     # -- retirement -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ...mailbox import Dispatcher
 from ...store import Store
 from ._host import LEASE, EffectHost
 from ._runner import RunnerResolver
+from ._signals import SIGNALS_KEPT
 from ._timer import WallClock
 
 
@@ -21,6 +22,7 @@ async def open_host(
     *,
     lease: float = LEASE,
     shutdown: float = 5.0,
+    signal_limit: int = SIGNALS_KEPT,
 ) -> AsyncGenerator[EffectHost, None]:
     """Open an effect host on a store that is open, or open the store with it.
 
@@ -39,7 +41,9 @@ async def open_host(
             body.cancel()
 
         dispatcher = Dispatcher(nursery, fail)
-        host = EffectHost(store, dispatcher, nursery, WallClock(), fail, lease=lease)
+        host = EffectHost(
+            store, dispatcher, nursery, WallClock(), fail, lease=lease, signal_limit=signal_limit
+        )
         if resolver is not None:
             host.register(resolver)
         try:

@@ -13,6 +13,7 @@ from ...errors import CorruptGroup, GroupRetired, GroupShapeError, ScopeBusy
 from ...store import Tx
 from ._rows import GROUP_TABLE, SETTLE_TABLE, GroupRow, group_key, settle_prefix
 from ._scopes import MemberRow, is_live, leave, require_finished
+from ._signals import signal_remains
 from ._sweep import GROUPS, SCOPES, begin_sweep, being_swept, everything_in, group_remains
 
 
@@ -100,7 +101,7 @@ def retire_scope(tx: Tx, scope: str) -> None:
     if being_swept(tx, scope):
         return
     require_finished(tx, scope)
-    begin_sweep(tx, SCOPES, scope, [everything_in(scope)])
+    begin_sweep(tx, SCOPES, scope, [*signal_remains(scope), everything_in(scope)])
 
 
 def _busy(row: GroupRow, why: str) -> ScopeBusy:

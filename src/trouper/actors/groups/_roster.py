@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ..._ids import Incarnation
 from ...store import Store
+from ._board import Board
 
 
 class Neighbour(Protocol):
@@ -33,6 +34,7 @@ class Roster:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.board = Board()
         self._hosts: dict[int, Neighbour] = {}  # writer: join and leave
         self._dead: set[int] = set()  # writer: leave
 

@@ -11,6 +11,7 @@ from ...errors import NoExecutor
 from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, Completed, ErrorRecord, Failed, Outcome
 from ._retries import Retry
+from ._signals import SignalTake
 
 
 class EffectContext:
@@ -96,7 +97,7 @@ class Runner(Protocol):
 RunnerResolver: TypeAlias = Callable[[EffectEnvelope], Runner | None]
 
 
-async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | None:
+async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | SignalTake | None:
     """Run one attempt to its outcome, or to None when it was interrupted.
 
     An attempt that a cancel reached is the last one, whatever it came to.
@@ -125,7 +126,11 @@ async def attempt(runner: Runner, ctx: EffectContext) -> Outcome | Retry | None:
         if ctx.interrupted:
             return None
         return result.failed if ctx.cancelled else result
-    return result if isinstance(result, Completed | Failed | Cancelled) else Completed(result)
+    if isinstance(result, Completed | Failed | Cancelled):
+        return result
+    if isinstance(result, SignalTake):
+        return Cancelled() if ctx.cancelled else None if ctx.interrupted else result
+    return Completed(result)
 
 
 @trio.lowlevel.disable_ki_protection

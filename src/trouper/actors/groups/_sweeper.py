@@ -22,15 +22,26 @@ Fail: TypeAlias = Callable[[BaseException], None]
 class Sweeper(SingleWriter[bytes]):
     """Sweeps what the journal of its host says is left to sweep; others may sweep it too."""
 
-    __slots__ = ("_gone", "_scope_gone", "_stopped")
+    __slots__ = ("_gone", "_name", "_scope_gone", "_stopped")
 
     def __init__(
-        self, dispatcher: Dispatcher, store: Store, fail: Fail, scope_gone: Callable[[], None]
+        self,
+        dispatcher: Dispatcher,
+        store: Store,
+        fail: Fail,
+        scope_gone: Callable[[], None],
+        name: str,
     ) -> None:
         super().__init__(dispatcher, store, fail)
+        self._name = name
         self._scope_gone = scope_gone
         self._stopped = False
         self._gone: dict[bytes, trio.Event] = {}  # sweeps that somebody waits for
+
+    @property
+    def name(self) -> str:
+        """Return what schedules call it."""
+        return self._name
 
     def resume(self) -> None:
         """Go on with what an earlier life did not finish."""

@@ -24,6 +24,7 @@ from ..groups import (
     ErrorRecord,
     Failed,
     Outcome,
+    SignalTake,
     decode_outcome,
     encode_outcome,
     result_shape,
@@ -97,6 +98,11 @@ class OperationActor(SingleWriter[Command]):
         self.failure: FenceMoved | None = None  # why the last claim was refused
         self.forgotten = False  # the journal holds the record no more: nothing is decided here
         host.close_behind(self)
+
+    @property
+    def name(self) -> str:
+        """Return what schedules call it."""
+        return self.host.called(f"operation {self.key}")
 
     @property
     def live(self) -> bool:
@@ -208,10 +214,10 @@ class OperationActor(SingleWriter[Command]):
             self._fail(error)
         self._announce()
 
-    def _over(self, token: int, outcome: Outcome | None) -> None:
+    def _over(self, token: int, outcome: Outcome | SignalTake | None) -> None:
         self._live = 0
-        if outcome is None:  # the system closes: whoever comes next takes the claim over
-            self._announce()
+        if outcome is None or isinstance(outcome, SignalTake):
+            self._announce()  # the system closes: whoever comes next takes the claim over
             return
         encoded = encode_outcome(outcome)
         outcome = decode_outcome(encoded)  # a value that no journal carries is a failure now
