@@ -1,8 +1,8 @@
 """What tests of trouper, and of programs built on it, have in common.
 
-`Probe`, `TestKit` and `ManualClock` need nothing but trio. `explore`, `schedule_test` and `replay`
-play the schedules of a scenario, and load the explorer when they are first asked for; the pytest
-plugin gives them ``--schedules`` and its like. The conformance suites are in
+`Probe`, `TestKit` and `ManualClock` need nothing but trio. `explore`, `schedule_test`, `replay`
+and `simulate` play schedules of a scenario, and load the explorer when they are first asked for;
+the pytest plugin gives them ``--schedules`` and its like. The conformance suites are in
 `trouper.testing.conformance`, Hypothesis's side of schedules is in `trouper.testing.hypothesis`;
 both need the ``testing`` extra.
 """
@@ -27,12 +27,14 @@ __all__ = (
     "explore",
     "replay",
     "schedule_test",
+    "simulate",
 )
 
 if TYPE_CHECKING:
     from ._explore import explore as explore
     from ._schedule_test import replay as replay
     from ._schedule_test import schedule_test as schedule_test
+    from ._steering import simulate as simulate
     from .schedules import Failure as Failure
     from .schedules import Options as Options
     from .schedules import Report as Report
@@ -44,6 +46,7 @@ else:
         "explore": "._explore",
         "replay": "._schedule_test",
         "schedule_test": "._schedule_test",
+        "simulate": "._steering",
     }
 
     def __getattr__(name):

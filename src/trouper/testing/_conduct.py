@@ -12,7 +12,7 @@ from ._explore import again, searched
 from ._job import Job, answer
 from ._plan import Plan
 from ._scenario import refuse_inside_a_run
-from ._setting import SETTING, Setting
+from ._setting import SETTING, Setting, told
 from .schedules import Failure, Play, Scenario, scenario_play, svg_chart, text_chart
 
 
@@ -32,15 +32,8 @@ def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
         if setting is not None:
             setting.findings.is_bare = True  # its text says it all
         raise exc.with_traceback(None) from None
-    if failure is None:
-        return
-    error = failure.reraised()
-    if setting is None:
-        error.add_note(failure.story())
-    else:
-        setting.findings.failures.append(failure)
-        setting.findings.is_bare = error.__traceback__ is None
-    raise error
+    if failure is not None:
+        raise told(failure)
 
 
 def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Failure | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -77,10 +76,8 @@ def written(steps: Sequence[Step]) -> list[str]:
 
 def _line(step: Step) -> str:
     parts = [_name(step.event)]
-    for each in fields(step.footprint):
-        value = getattr(step.footprint, each.name)
-        if value:
-            parts.append(f"{each.name} {_text(value)}")
+    touched = step.footprint._asdict()
+    parts += [f"{name} {_text(value)}" for name, value in touched.items() if value]
     return "; ".join(parts)
 
 

@@ -57,3 +57,15 @@ class Setting:
 
 
 SETTING: Final[ContextVar[Setting | None]] = ContextVar("SETTING", default=None)
+
+
+def told(failure: Failure) -> Exception:
+    """Return what a failing test raises; its story goes to the run around, or into a note."""
+    error = failure.reraised()
+    setting = SETTING.get()
+    if setting is None:
+        error.add_note(failure.story())
+    else:
+        setting.findings.failures.append(failure)
+        setting.findings.is_bare = error.__traceback__ is None
+    return error

@@ -114,7 +114,7 @@ def search(
     if first is not None:
         played = f"schedule {first[0]} of {index if exhausted else budget}"
         played += ", exhausted" if exhausted else ""
-        failure = _failure(shrink(play, first[1], tries=tries), scenario, rerun, played)
+        failure = failure_of(shrink(play, first[1], tries=tries), scenario, rerun, played)
     return Report(
         exhausted, index, redundant, len(seen), failures, failure, strategy, seed, budget,
         frozenset(seen),
@@ -165,7 +165,7 @@ def replay(
     chooser = Scripted(found.tape) if found.tape else Guided(found.constraints)
     course = run(play, chooser, rules)
     if course.failure is not None:
-        return _failure(
+        return failure_of(
             Shrunk(course, found.constraints, found.tape, 1), scenario, None, "replayed"
         )
     named = {event: None for c in found.constraints for event in (c.first, c.then)}
@@ -180,7 +180,8 @@ def replay(
     return None
 
 
-def _failure(shrunk: Shrunk, scenario: str, rerun: str | None, played: str) -> Failure:
+def failure_of(shrunk: Shrunk, scenario: str, rerun: str | None, played: str) -> Failure:
+    """Tell of a failing schedule that was shrunk; ``played`` says how it was come by."""
     course = shrunk.course
     rules = course.rules
     token = Token(
