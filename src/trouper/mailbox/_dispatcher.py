@@ -82,7 +82,8 @@ class Dispatcher:
         self.coming = 0  # workers that were called and did not run yet
         self.fan = 1  # so many are called when the next handler blocks
         # A schedule that chooses what runs next has one worker at a time to choose for.
-        self.fan_limit = FAN_LIMIT if ready is None else 1
+        self.is_gated = ready is not None
+        self.fan_limit = 1 if self.is_gated else FAN_LIMIT
         self.closed = False
         self.home = self  # for an annex, the one that it belongs to
         self.idle: list[Worker] = []
@@ -315,7 +316,13 @@ class Dispatcher:
 
         Its workers count among this one's; its context is a copy of the caller's.
         """
-        other = Dispatcher(
+        other = self._sibling()
+        other.home, other.direct = self, False
+        other.workers, other.askers = self.workers, self.askers
+        return other
+
+    def _sibling(self) -> Dispatcher:
+        return Dispatcher(
             self.nursery,
             self.on_bug,
             turns=self.turns,
@@ -324,9 +331,6 @@ class Dispatcher:
             idle_limit=1,
             clock=self.clock,
         )
-        other.home, other.direct = self, False
-        other.workers, other.askers = self.workers, self.askers
-        return other
 
     def dismiss(self) -> None:
         """Let every worker leave, without waiting for that. Nothing may be queued any more."""

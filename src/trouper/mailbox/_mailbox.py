@@ -18,6 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from outcome import Error, Value
 from trio.lowlevel import Task, enable_ki_protection, reschedule
 
 from ..errors import ActorStopped, NotHandled
@@ -267,6 +268,10 @@ class Mailbox:
     async def wait_for_room(self, message: Any) -> None:
         """Stand in line until the worker has moved this message in; the slow half of `send`."""
         await wait_in_line(self, message)
+
+    def let_go(self, sender: Task, error: BaseException | None) -> None:
+        """Wake a sender from the line: its message is in, or never will be."""
+        reschedule(sender, Value(None) if error is None else Error(error))
 
     # --- life -------------------------------------------------------------------------------------
 

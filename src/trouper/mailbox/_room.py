@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-import outcome
-from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, wait_task_rescheduled
 
 from ._ask import Ask
 from ._intake import depth_of, insert
@@ -61,7 +60,7 @@ def move_in(box: Mailbox) -> None:
             send_away(box, key, error)
             continue
         if key is not entry:
-            reschedule(key)  # in one step with the move: never both delivered and cancelled
+            box.let_go(key, None)  # in one step with the move: never both delivered and cancelled
         room -= 1
     if not senders:
         box.senders = None
@@ -73,4 +72,4 @@ def send_away(box: Mailbox, key: Task | Ask, error: BaseException) -> None:
     if isinstance(key, Ask):
         key.fail(error)
     else:
-        reschedule(key, outcome.Error(error))
+        box.let_go(key, error)

@@ -156,6 +156,8 @@ class Worker:
                             if len(q) < 2 or len(q) > a.high_water:
                                 note_depth(a, q)
                             if not n:
+                                if d.is_gated:
+                                    break  # who is next is not for the carrier to say
                                 n, e = note_turns(a, q, turns), None
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
