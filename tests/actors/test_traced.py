@@ -224,7 +224,7 @@ async def test_with_an_instrument_it_does_not(cast: Any) -> None:
 # --- on -------------------------------------------------------------------------------------------
 
 PLUGIN = """
-from trouper.actors import _runtime
+from trouper.actors import _parts
 
 balance = {"sending": 0, "sent": 0, "turn": 0, "leave": 0, "over": 0}
 
@@ -244,13 +244,12 @@ class Counting:
     def lost(self, reason):
         pass
 
-make = _runtime.Runtime.__init__
+make = _parts.Parts.__init__
 
-def make_traced(self, *args, **options):
-    options["instruments"] = (Counting(),)
-    make(self, *args, **options)
+def make_traced(self, instruments=()):
+    make(self, (Counting(),))
 
-_runtime.Runtime.__init__ = make_traced
+_parts.Parts.__init__ = make_traced
 
 def pytest_terminal_summary(terminalreporter):
     terminalreporter.write_line(f"BALANCE {balance}")
