@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,6 +22,16 @@ def found(name: str) -> Failure:
     return report.first_failure
 
 
+def right_end(node: ElementTree.Element) -> float:
+    """Where a text ends, if its letters are as wide as these fonts have them on the average."""
+    anchor = node.attrib.get("text-anchor", "start")
+    if node.attrib["class"] in ("name", "badge-text"):
+        anchor = "middle"
+    share = {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor]
+    letter = 8.7 if node.attrib["class"] == "title" else 6.5
+    return float(node.attrib["x"]) + share * letter * len(node.text or "")
+
+
 def texts(svg: str) -> list[str]:
     return [node.text or "" for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
@@ -33,14 +44,14 @@ def test_a_chart_in_characters_can_be_read() -> None:
     assert drawn.splitlines() == [
         "AssertionError: the row was written by [1, 2]",
         "",
-        "       supervisor           old                  timer of supervisor  new",
-        "   1   ● Go from main.0     │                    │                    │",
-        "   2   ├──────── Work ─────▶│                    │                    │",
-        "   3   │                    │                    ◷ Lease              │",
-        "   4   │◀───────────────── Lease ────────────────┤                    │",
-        "   5   ├─────────────────────────── Work (1) ────────────────────────▶│",
-        "   6   │                    ■ rows (1)           │                    │",
-        "   8   │                    │                    │                    ■ rows",
+        "       supervisor        old         timer of supervisor  new",
+        "   1   ● Go from main.0  │           │                    │",
+        "   2   ├────── Work ────▶│           │                    │",
+        "   3   │                 │           ◷ Lease              │",
+        "   4   │◀─────────── Lease ──────────┤                    │",
+        "   5   ├───────────────────── Work (1) ──────────────────▶│",
+        "   6   │                 ■ rows (1)  │                    │",
+        "   8   │                 │           │                    ■ rows",
         "",
         f"(1) {report.first_failure.constraints[0]}",
         "3 steps that have no part in it left out",
@@ -76,6 +87,8 @@ def test_nothing_is_drawn_outside_of_the_picture(name: str) -> None:
             assert 0 <= float(node.attrib.get(x, "0").rstrip("%")) <= width
         for y in ("y", "y1", "y2", "cy"):
             assert 0 <= float(node.attrib.get(y, "0").rstrip("%")) <= height
+        if node.tag == f"{SVG}text":
+            assert right_end(node) <= width
 
 
 def test_a_crash_goes_right_through() -> None:
@@ -117,3 +130,53 @@ def test_a_schedule_that_fails_in_the_ordinary_order_is_shown_whole() -> None:
     drawn = text_chart(failure)
     assert "left out" not in drawn
     assert drawn.count("\n") >= len(failure.steps) + 3
+
+
+def chain(names: list[str]) -> Failure:
+    """Each passes a message on to the next; the last one fails."""
+
+    def actors() -> dict[str, Any]:
+        def relay(onward: str) -> Any:
+            def handler(toy: Toy, what: str, payload: Any) -> Turn:
+                yield Tell(onward, "Hop")
+
+            return handler
+
+        def last(toy: Toy, what: str, payload: Any) -> Turn:
+            raise ValueError("so it goes " * 20)
+            yield
+
+        return {n: relay(o) for n, o in pairwise(names)} | {names[-1]: last}
+
+    report = search(play_of(Scene(actors, go(names[0]))), strategy="fifo")
+    assert report.first_failure is not None
+    return report.first_failure
+
+
+def test_many_actors_take_no_more_room_than_they_need() -> None:
+    drawn = text_chart(chain([f"node{n}" for n in range(14)]))
+    assert max(map(len, drawn.splitlines())) < 140
+    assert drawn.count("── Hop ") == 13
+
+
+def test_a_long_name_loses_its_middle_and_a_long_title_is_broken() -> None:
+    paths = [f"shop/orders/order-2026-11-30-000017/worker-of-{n}" for n in ("tea", "cups")]
+    failure = chain(paths)
+    head = text_chart(failure)
+    shown = texts(svg_chart(failure))
+    for end in ("worker-of-tea", "worker-of-cups"):
+        assert end in head
+        assert any("…" in text and text.endswith(end) for text in shown)
+    assert all(len(line) <= 100 for line in head.splitlines()[:3])
+    assert all(f"<title>{path}</title>" in svg_chart(failure) for path in paths)
+
+
+def test_who_waits_for_ever_is_said_at_the_foot() -> None:
+    failure = found("ancestor pool")
+    for who in ("c0", "c1"):
+        assert f"{who} waits for pool (Acquire)" in text_chart(failure)
+        assert f"{who} waits for pool (Acquire)" in texts(svg_chart(failure))
+
+
+def test_a_picture_is_dark_for_who_prefers_it() -> None:
+    assert "@media (prefers-color-scheme: dark)" in svg_chart(found("read-then-max"))

@@ -6,7 +6,9 @@ and everything that happened before on account of which they did what they did.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ...errors import Deadlock
 from ._event import Event, Kind
@@ -42,6 +44,11 @@ class Row:
     starts: int
     is_busy: bool
 
+    @property
+    def is_sign(self) -> bool:
+        """It is no arrow between two columns."""
+        return self.kind in ("commit", "timer") or self.source in (None, self.column)
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -52,6 +59,7 @@ class Chart:
         columns: The actors, in the order in which they first did something.
         rows: The steps.
         reasons: A sentence for each constraint.
+        waits: A sentence for each of those that wait for ever.
         left_out: How many steps of the schedule are not shown.
     """
 
@@ -59,15 +67,49 @@ class Chart:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     reasons: tuple[str, ...]
+    waits: tuple[str, ...]
     left_out: int
 
     @property
-    def note(self) -> str:
-        """Say what is not shown; empty if all is."""
+    def notes(self) -> tuple[str, ...]:
+        """Say what the rows do not show: who waits at the end, and what is left out."""
         if not self.left_out:
-            return ""
+            return self.waits
         steps = "step that has" if self.left_out == 1 else "steps that have"
-        return f"{self.left_out} {steps} no part in it left out"
+        return *self.waits, f"{self.left_out} {steps} no part in it left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What must fit between two columns, beside one of them.
+
+    Args:
+        left, right: Columns; -1 and the number of columns are the edges of the chart.
+        near: The one of the two that it is beside.
+        width: What it takes.
+    """
+
+    left: int
+    right: int
+    near: int
+    width: float
+
+
+def positions(columns: int, least: Sequence[float], rooms: Iterable[Room]) -> list[float]:
+    """Return where the columns are, and where the chart ends: no wider than what must fit.
+
+    Args:
+        columns: How many there are.
+        least: The least gap before each column, and after the last.
+        rooms: What else must fit.
+    """
+    gaps = list(least)
+    for room in sorted(rooms, key=lambda room: room.right - room.left):
+        lack = room.width - sum(gaps[room.left + 1 : room.right + 1])
+        if lack > 0:
+            gaps[room.right if room.near == room.right else room.left + 1] += lack
+    assert len(gaps) == columns + 1
+    return list(accumulate(gaps))
 
 
 def chart(failure: Failure) -> Chart:
@@ -98,13 +140,24 @@ def chart(failure: Failure) -> Chart:
     error = failure.error
     title = printable(f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": "))
     reasons = tuple(printable(str(constraint)) for constraint in failure.constraints)
-    return Chart(title, columns, tuple(rows), reasons, len(failure.steps) - len(steps))
+    found = error.waits if isinstance(error, Deadlock) else ()
+    waits = tuple(printable(f"{who} waits for {whom} ({what})") for who, whom, what in found)
+    return Chart(title, columns, tuple(rows), reasons, waits, len(failure.steps) - len(steps))
 
 
 def printable(text: str, width: int | None = None) -> str:
     """Return text that a terminal and XML bear, cut to ``width`` letters."""
     safe = "".join(letter if letter.isprintable() else "�" for letter in text)
     return safe if width is None or len(safe) <= width else safe[: max(width - 1, 0)] + "…"
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a printable name, without its middle if it is longer: paths differ at their ends."""
+    safe = printable(name)
+    if len(safe) <= width:
+        return safe
+    end = width * 2 // 3
+    return f"{safe[: width - end - 1]}…{safe[-end:]}"
 
 
 def _shown(failure: Failure) -> list[Step]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ._chart import Chart, Row, chart, printable
+from ._chart import Chart, Room, Row, chart, positions, printable, shortened
 from ._failure import Failure
 
-_WIDEST: Final = 36  # of a label; what is longer is cut
-_MARGIN: Final = 6  # for the number of a step
+_WIDEST: Final = 36  # of a label or a name; what is longer is cut
+_MARGIN: Final = 7  # for the number of a step
+_LINE: Final = 100  # of a sentence
 _SIGNS: Final = {"deliver": "●", "reply": "●", "commit": "■", "timer": "◷"}
 
 
@@ -19,27 +22,32 @@ def text_chart(failure: Failure) -> str:
     has returned, ``◷`` a timer; ``(1)`` marks what the first of the sentences below is about.
     """
     drawn = chart(failure)
-    pitch = _pitch(drawn)
-    ends = [_MARGIN + 1 + pitch * n for n in range(len(drawn.columns))]
-    head = [" "] * (_MARGIN + 1 + pitch * len(ends))
-    for x, name in zip(ends, drawn.columns, strict=True):
-        _put(head, x, printable(name, pitch - 2))
-    lines = [drawn.title, "", "".join(head).rstrip()]
-    lines += ["".join(_line(row, ends, pitch)).rstrip() for row in drawn.rows]
+    names = [shortened(name, _WIDEST) for name in drawn.columns]
+    *ends, end = (int(x) for x in _positions(drawn, names))
+    head = [" "] * (end + _WIDEST)
+    for x, name in zip(ends, names, strict=True):
+        _put(head, x, name)
+    lines = [*textwrap.wrap(drawn.title, _LINE), "", "".join(head).rstrip()]
+    lines += ["".join(_line(row, ends, end)).rstrip() for row in drawn.rows]
     lines += ["", *(f"({n}) {reason}" for n, reason in enumerate(drawn.reasons, 1))]
-    lines.append(drawn.note)
+    lines += drawn.notes
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _pitch(drawn: Chart) -> int:
-    pitch = max((len(name) + 2 for name in drawn.columns), default=8)
+def _positions(drawn: Chart, names: Sequence[str]) -> list[float]:
+    least = [_MARGIN, *(float(len(name) + 2) for name in names)]
+    return positions(len(names), least, _rooms(drawn))
+
+
+def _rooms(drawn: Chart) -> Iterator[Room]:
     for row in drawn.rows:
-        length = len(_label(row))
-        if row.source is None or row.source == row.column:
-            pitch = max(pitch, length + 4)
+        if row.kind == "crash":
+            continue
+        if row.is_sign:
+            yield Room(row.column, row.column + 1, row.column, len(_label(row)) + 4)
         else:
-            pitch = max(pitch, -(-(length + 6) // abs(row.column - row.source)))
-    return min(max(pitch, 10), _WIDEST + 6)
+            left, right = sorted((row.source or 0, row.column))
+            yield Room(left, right, row.column, len(_label(row)) + 6)
 
 
 def _label(row: Row) -> str:
@@ -49,19 +57,18 @@ def _label(row: Row) -> str:
     return label + "".join(f" ({mark})" for mark in row.marks)
 
 
-def _line(row: Row, ends: list[int], pitch: int) -> list[str]:
-    cells = [" "] * (_MARGIN + pitch * max(len(ends), 1) + _WIDEST)
-    _put(cells, 0, f"{row.number:>{_MARGIN - 2}}")
+def _line(row: Row, ends: list[int], end: int) -> list[str]:
+    cells = [" "] * (end + _WIDEST)
+    _put(cells, 0, f"{row.number:>{_MARGIN - 3}}")
     label = _label(row)
     if row.kind == "crash":
-        width = max(pitch * len(ends), len(label) + 8)
-        _put(cells, _MARGIN, f" {label} ".center(width, "═"))
+        width = max(end - _MARGIN, len(label) + 8)
+        _put(cells, _MARGIN - 1, f" {label} ".center(width, "═"))
         return cells
     for x in ends:
         cells[x] = "│"
-    target = ends[row.column]
-    source = None if row.source is None else ends[row.source]
-    if row.kind in ("commit", "timer") or source is None or source == target:
+    target, source = ends[row.column], ends[row.source or 0]
+    if row.is_sign:
         _put(cells, target, f"{_SIGNS[row.kind]} {label}")
         return cells
     left, right = sorted((source, target))
