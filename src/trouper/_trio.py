@@ -5,19 +5,26 @@ step a coroutine with trio out of sight, so that a durable function cannot await
 and to wait many times in what trio makes for one wait, which is a fifth of a round trip.
 `check` proves all against the installed trio and is run when a system opens: on a changed trio
 the library stops with a sentence, not with corrupted state.
+
+A fourth need has only the explorer of schedules: that tasks which can run at the same time run in
+the same order each time (`ordered`), and that deadlines pass when it says so (`HeldDeadlines`).
 """
 
 from __future__ import annotations
 
+import math
+import random
 import sys
 import types
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import outcome
 import sniffio
 import trio
+from trio._core import _run  # pyright: ignore[reportPrivateUsage]
 from trio._core._run import GLOBAL_RUN_CONTEXT  # pyright: ignore[reportPrivateImportUsage]
 
 from .errors import InvariantError
@@ -27,6 +34,7 @@ T = TypeVar("T")
 # The innermost cancel scope of a task, as an opaque object to compare by identity.
 cancel_status_of: Callable[[trio.lowlevel.Task], object] = attrgetter("_cancel_status")
 
+_RANDOM: Final = random.Random
 _checked_version = ""
 
 
@@ -119,6 +127,165 @@ def is_hidden_error(error: BaseException) -> bool:
     if isinstance(error, AttributeError):  # trio's own code, where it does not guard the look-up
         return error.obj is GLOBAL_RUN_CONTEXT
     return isinstance(error, RuntimeError) and error.args == ("must be called from async context",)
+
+
+# --- one order of tasks ---------------------------------------------------------------------------
+
+
+class _OrderedSet(dict[Any, None]):
+    """As much of a set as trio needs, in the order in which things came in."""
+
+    __slots__ = ()
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+    def remove(self, item: Any) -> None:
+        del self[item]
+
+    def discard(self, item: Any) -> None:
+        self.pop(item, None)
+
+
+@contextmanager
+def ordered(seed: int = 0) -> Generator[None]:
+    """Let runs of trio that begin in this block run their tasks in one order, given by the seed.
+
+    Trio shuffles the tasks of a batch, wakes the waiters of an event in the order of a set, and
+    cancels tasks in the order of another. Not for two threads at once.
+    """
+    core: Any = _run
+    status = core.CancelStatus
+    begin, was_sorted, state = status.__init__, core._ALLOW_DETERMINISTIC_SCHEDULING, core._r
+    core._ALLOW_DETERMINISTIC_SCHEDULING = True
+    core._r = type(state)(seed)
+
+    def begin_ordered(self: Any, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        self._tasks, self._children = _OrderedSet(), _OrderedSet()
+
+    status.__init__ = begin_ordered
+    try:
+        yield
+    finally:
+        status.__init__ = begin
+        core._ALLOW_DETERMINISTIC_SCHEDULING, core._r = was_sorted, state
+
+
+class HeldDeadlines:
+    """The deadlines of a run, in place of trio's own: none passes but by `expire_one`.
+
+    Args:
+        changed: Called with each scope that gets a deadline, in the task that sets it.
+    """
+
+    def __init__(self, changed: Callable[[trio.CancelScope], None]) -> None:
+        self._changed = changed
+        self._due: dict[trio.CancelScope, float] = {}
+
+    def __iter__(self) -> Iterator[tuple[trio.CancelScope, float]]:
+        return iter(list(self._due.items()))
+
+    def hold(self) -> None:
+        """Take over the deadlines of the present run; called in it, before there are any."""
+        run: Any = GLOBAL_RUN_CONTEXT.runner
+        if run.deadlines.next_deadline() < math.inf:
+            raise InvariantError("this run has deadlines already: it is too late to hold them")
+        run.deadlines = self
+
+    def due(self, scope: trio.CancelScope) -> float | None:
+        """Return when its deadline passes; None when it has none, or is not entered."""
+        return self._due.get(scope)
+
+    def expire_one(self, scope: trio.CancelScope) -> None:
+        """Let the deadline of a scope pass, whatever the clock says."""
+        cast_scope: Any = scope
+        cast_scope._cancel(_run.CancelReason(source="deadline"))
+
+    # What trio calls.
+
+    def add(self, deadline: float, scope: trio.CancelScope) -> None:
+        """Note a deadline."""
+        self._due[scope] = deadline
+        self._changed(scope)
+
+    def remove(self, deadline: float, scope: trio.CancelScope) -> None:
+        """Forget a deadline."""
+        if self._due.get(scope) == deadline:
+            del self._due[scope]
+
+    def next_deadline(self) -> float:
+        """Let trio sleep over all of them."""
+        return math.inf
+
+    def expire(self, now: float) -> bool:
+        """Let none pass."""
+        return False
+
+
+def check_order() -> None:
+    """Prove that `ordered` and `HeldDeadlines` still find what they replace.
+
+    Raises:
+        InvariantError: The installed trio is another one than this module was written for.
+    """
+    core: Any = _run
+    problem: str | None = None
+    made = core.CancelStatus(scope=trio.CancelScope())
+    if not {"_tasks", "_children"} <= set(dir(made)) or not isinstance(made._tasks, set):
+        problem = "a cancel status does not keep its tasks and children in sets"
+    elif not isinstance(core._r, _RANDOM) or core._ALLOW_DETERMINISTIC_SCHEDULING not in (0, 1):
+        problem = "batches of tasks are not shuffled by _run._r"
+    elif {"add", "remove", "next_deadline", "expire"} - set(dir(core.Deadlines)):
+        problem = "deadlines are kept in another way"
+    else:
+        problem = _order_is_kept()
+    if problem is not None:
+        raise InvariantError(
+            f"trio {trio.__version__} changed inside: {problem}. Schedules cannot be replayed on "
+            "it. Install the trio version this release was tested with, or update trouper."
+        )
+
+
+def _order_is_kept() -> str | None:
+    """Run what trio does in no fixed order, twice, and compare."""
+    traces = [_woken_cancelled_and_late(seed) for seed in (1, 1)]
+    if traces[0] != traces[1]:
+        return f"with one seed tasks ran in two orders, {traces[0]} and {traces[1]}"
+    return None if "not late" in traces[0] else "a deadline passed that was held"
+
+
+def _woken_cancelled_and_late(seed: int) -> list[str]:
+    trace: list[str] = []
+
+    async def wait(name: str, event: trio.Event) -> None:
+        try:
+            await event.wait()
+            trace.append(f"{name} woken")
+        finally:
+            trace.append(f"{name} ends")
+
+    async def main() -> None:
+        held = HeldDeadlines(lambda scope: None)
+        held.hold()
+        event = trio.Event()
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                for number in range(6):
+                    nursery.start_soon(wait, f"w{number}", event if number < 3 else trio.Event())
+                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
+                with trio.CancelScope() as late:
+                    late.deadline = trio.current_time() - 1  # would pass by itself
+                    await trio.lowlevel.checkpoint()
+                    event.set()
+                    await trio.lowlevel.checkpoint()
+                    trace.append("not late")
+                scope.cancel()
+
+    with ordered(seed):
+        trio.run(main)
+    return trace
 
 
 def check() -> None:

@@ -136,6 +136,9 @@ class Footprint(NamedTuple):
         busy: The actor is in the middle of a turn now and takes no message.
         scans: Ranges of journal keys that it read, whatever lay in them.
         fills: Ranges that it wrote into. A scan depends on that; another write into it does not.
+        looks: Like ``shares``, but it only looked: two that do so do not depend on each other.
+        also: Other actors that went on in this step, since it woke them by something that is no
+            event: the name, and whether that actor is in the middle of a turn now.
     """
 
     creates: tuple[Event, ...] = ()
@@ -147,6 +150,8 @@ class Footprint(NamedTuple):
     busy: bool = False
     scans: frozenset[str] = frozenset()
     fills: frozenset[str] = frozenset()
+    looks: frozenset[str] = frozenset()
+    also: tuple[tuple[str, bool], ...] = ()
 
     @property
     def touches(self) -> bool:
@@ -159,6 +164,8 @@ class Footprint(NamedTuple):
             or self.arms
             or self.scans
             or self.fills
+            or self.looks
+            or self.also
         )
 
 
@@ -210,6 +217,8 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     reads.update(("range", name) for name in footprint.fills)
     # after a crash it is another mailbox, another object
     writes.update(("shared", (name, event.life)) for name in footprint.shares)
+    reads.update(("shared", (name, event.life)) for name in footprint.looks)
+    writes.update(("actor", (name, event.life)) for name, _ in footprint.also)
     if footprint.arms:
         reads.add(CLOCK)
     if event.kind == "timer":

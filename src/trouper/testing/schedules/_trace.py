@@ -89,6 +89,7 @@ class Trace:
         self._writers: dict[Resource, int] = {}  # the last to write it
         self._readers: dict[Resource, list[int]] = {}  # who read it since
         self._turns: dict[tuple[str, int], int] = {}  # by busy actor: where its turn began
+        self._others: dict[tuple[int, tuple[str, int]], int] = {}  # the turns of others in a step
         self._taken: dict[tuple[str, str, int], list[Step]] = {}  # what came out of a queue
         self._by_node: dict[int, Step] = {}
 
@@ -100,7 +101,7 @@ class Trace:
         for event in events:
             chained = self._outside.get(event.sender)
             past = before | (0 if chained is None else self._pasts[chained])
-            self._outside[event.sender] = node = self._node(past, 0)
+            self._outside[event.sender] = node = self._node(past)
             self._bear(event, node)
 
     def _bear(self, event: Event, node: int) -> None:
@@ -124,11 +125,6 @@ class Trace:
         if event.kind in ("crash", "rest"):
             return len(self._births)
         raise InvariantError(f"an event is offered that nothing brought about: {event!r}")
-
-    def creator(self, event: Event) -> Step | None:
-        """Return the step that an event was born in; None for what the scenario sent."""
-        birth = self._births.get(event)
-        return None if birth is None else self._by_node.get(birth.node)
 
     def pending(self) -> list[Event]:
         """Return what was born in this life and did not take place, oldest first."""
@@ -174,12 +170,22 @@ class Trace:
                 self._turns[event.actor] = step.turn
             else:
                 self._turns.pop(event.actor, None)
+            if footprint.also:
+                self._go_on(step)
             if (queue := event.queue) is not None:
                 self._taken.setdefault(queue, []).append(step)
         self._touch(step.accesses, node)
         for child in footprint.creates:
             self._bear(child, node)
         return step
+
+    def _go_on(self, step: Step) -> None:
+        """Take in the turns of other actors that a step went on with, began or ended."""
+        for name, busy in step.footprint.also:
+            actor = name, step.event.life
+            self._others[step.node, actor] = first = self._turns.pop(actor, step.node)
+            if busy:
+                self._turns[actor] = first
 
     def _touch(self, touched: Accesses, node: int) -> None:
         reads, writes = touched
@@ -251,10 +257,9 @@ class Trace:
                     depth = max(depth, levels[taken.node])
         return depth
 
-    def _node(self, past: int, level: int) -> int:
-        node = len(self._pasts)
-        self._pasts.append(past | 1 << node)
-        self._levels.append(level)
+    def _node(self, past: int) -> int:
+        self._pasts.append(past | 1 << (node := len(self._pasts)))
+        self._levels.append(0)
         return node
 
     @staticmethod
@@ -283,10 +288,10 @@ class Trace:
             if near.event.kind == step.event.kind == "timer":
                 yield from self._armings(step, near)
                 continue
-            if lock is not None and near.event.actor == step.event.actor:
+            if lock is not None and self._serves(near, step.event.actor):
                 if near is not lock:
                     continue  # the same turn, named by another resource
-                head = self._by_node[lock.turn]
+                head = self._by_node[self._others.get((lock.node, step.event.actor), lock.turn)]
                 if step.required >> head.node & 1:
                     continue
             if not self._is_between(step, node, head.node, lock):
@@ -304,8 +309,12 @@ class Trace:
         """Return the last step of the turn that had to end before this one could begin its own."""
         if step.turn != step.node or step.event.kind not in ("deliver", "timer"):
             return None  # a reply does not wait for the end of a turn
-        same = [n for n in step.conflicts if self._by_node[n].event.actor == step.event.actor]
+        actor = step.event.actor
+        same = [n for n in step.conflicts if self._serves(self._by_node[n], actor)]
         return self._by_node[max(same)] if same else None
+
+    def _serves(self, step: Step, me: tuple[str, int]) -> bool:
+        return step.event.actor == me or (step.node, me) in self._others
 
     def _is_between(self, step: Step, node: int, head: int, lock: Step | None) -> bool:
         for other in step.conflicts:
