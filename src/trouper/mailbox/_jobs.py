@@ -63,6 +63,11 @@ class Stepper:
         self.dispatcher = dispatcher
         self.listed = False
 
+    @property
+    def name(self) -> str:
+        """What schedules call it; the same in every run of the same work."""
+        return type(self).__name__.lower()
+
     def step(self) -> int | None:
         """Do one pass of work; return how many handler calls that was worth, None: a whole pass.
 
