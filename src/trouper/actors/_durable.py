@@ -7,7 +7,7 @@ on the way out activations leave memory before the host stops their running work
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +27,7 @@ from .groups import (
     EffectRunner,
     Runner,
     SignalRunner,
+    Tasks,
     TimerRunner,
     WallClock,
 )
@@ -96,6 +97,7 @@ class DurableSide:
         history_limit: int,
         signal_limit: int,
         keep_groups: bool,
+        tasks: Callable[[trio.Nursery], Tasks],
     ) -> None:
         self.store = store
         self.registry = ActivityRegistry(listed)
@@ -104,6 +106,7 @@ class DurableSide:
         self._history_limit = history_limit
         self._signal_limit = signal_limit
         self._keep_groups = keep_groups
+        self._tasks = tasks
         self._threads = trio.CapacityLimiter(THREADS)
         self._clock: WallClock
         self._own: trio.CancelScope | None = None
@@ -134,7 +137,7 @@ class DurableSide:
         nursery.start_soon(_own_nursery, self._own, ready)
         with trio.CancelScope(shield=True):  # it comes in the next tick
             await ready.event.wait()
-        own = ready.nursery
+        own = self._tasks(ready.nursery)
         host = EffectHost(
             self.store,
             system.dispatcher,

@@ -123,6 +123,7 @@ async def _open(
     signal_limit: int,
     keep_groups: bool,
     shutdown: float,
+    parts: Parts,
     **options: Any,
 ) -> AsyncGenerator[ActorSystem]:
     # Store and cells lie around the system: whatever runs in it has ended before they close.
@@ -139,6 +140,8 @@ async def _open(
             history_limit=history_limit,
             signal_limit=signal_limit,
             keep_groups=keep_groups,
+            tasks=parts.tasks,
         )
-        async with run_system(durable=durable, shutdown=shutdown, **options) as system:
+        around = run_system(durable=durable, shutdown=shutdown, parts=parts, **options)
+        async with around as system:
             yield system

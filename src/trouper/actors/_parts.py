@@ -19,6 +19,7 @@ from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
 from ._traced import TracedRef
+from .groups import Tasks
 
 if TYPE_CHECKING:
     from ._runtime import Runtime
@@ -60,6 +61,10 @@ class Parts:
     def topics(self, dead_letters: DeadLetters) -> Topics:
         """Return who hears what is published."""
         return Topics(dead_letters)
+
+    def tasks(self, nursery: trio.Nursery) -> Tasks:
+        """Return where the durable side starts its tasks: attempts, and what follows them."""
+        return nursery
 
     def ready(self, runtime: Runtime) -> None:
         """Hear that the runtime is put together; nothing runs yet."""

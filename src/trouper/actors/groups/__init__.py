@@ -10,6 +10,7 @@ from ._activity import ActivityRegistry as ActivityRegistry
 from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
+from ._attempts import Tasks as Tasks
 from ._calls import EffectCall as EffectCall
 from ._calls import signal as signal
 from ._calls import timer as timer
@@ -162,6 +163,7 @@ __all__ = (
     "SignalTake",
     "Stuck",
     "SweepRow",
+    "Tasks",
     "TimerRunner",
     "Verdict",
     "WakePolicy",

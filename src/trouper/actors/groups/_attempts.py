@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import trio
 
@@ -48,13 +48,23 @@ def report_failure(context: EffectContext, retry: Retry) -> None:
     )
 
 
+class Tasks(Protocol):
+    """Where a host starts its tasks: a nursery, or what decides when they begin."""
+
+    def start_soon(
+        self, fn: Callable[..., Awaitable[Any]], /, *args: Any, name: object = None
+    ) -> object:
+        """Let a task begin."""
+        ...
+
+
 class HostTasks:
     """Runs attempts in the host's nursery, never in a caller's task.
 
     What a task raises ends the system: an effect's failure never gets here.
     """
 
-    def __init__(self, nursery: trio.Nursery, fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, nursery: Tasks, fail: Callable[[BaseException], None]) -> None:
         self._nursery = nursery
         self._fail = fail
         self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
@@ -72,7 +82,7 @@ class HostTasks:
         """
         if self.closing:
             context.interrupt()
-        self.start(self._attempt, runner, context, over, again, name=context.key)
+        self.start(self._attempt, runner, context, over, again, name=f"effect {context.key}")
 
     async def _attempt(
         self, runner: Runner, context: EffectContext, over: Over, again: Again | None

@@ -20,7 +20,7 @@ from ...mailbox import Dispatcher
 from ...store import Store, Tx
 from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
-from ._attempts import Again, HostTasks, Over, report_failure
+from ._attempts import Again, HostTasks, Over, Tasks, report_failure
 from ._children import Children
 from ._claims import ClaimKeeper
 from ._cursor import Cursors
@@ -65,7 +65,7 @@ class EffectHost(LiveGroups):
         self,
         store: Store,
         dispatcher: Dispatcher,
-        nursery: trio.Nursery,
+        nursery: Tasks,
         clock: Clock,
         fail: Callable[[BaseException], None],
         *,
