@@ -7,6 +7,7 @@ A script, not a test: it needs the build tools and makes an environment of its o
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,28 @@ def refuse_without_the_extra(command: Path) -> None:
         sys.exit(f"wheel: without its extra, trouper said {done.stderr!r} ({done.returncode})")
 
 
+def find_the_race(scripts: Path, here: Path) -> str:
+    """Explore a user's 30 lines with nothing but the wheel; replay what is found as printed."""
+    here.mkdir()
+    shutil.copy(ROOT / "tests" / "testing" / "race.py", here / "test_race.py")
+
+    def failing(command: str) -> str:
+        name, *rest = shlex.split(command)
+        done = subprocess.run([scripts / name, *rest], cwd=here, capture_output=True, text=True)
+        reason = 'assert heard == ["order", "close"]'
+        if done.returncode != 1 or reason not in done.stdout or "Traceback" in done.stdout:
+            sys.exit(f"{done.stdout}{done.stderr}wheel: {command} found no race")
+        return done.stdout
+
+    found = failing("pytest -q --schedules 200")
+    (line,) = [line for line in found.splitlines() if line.startswith("pytest ")]
+    replayed = failing(line)
+    why = next(line for line in found.splitlines() if line.startswith("at `"))
+    if line not in replayed or why not in replayed:
+        sys.exit(f"{found}{replayed}wheel: the printed line replays something else")
+    return why
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trouper-wheel-") as name:
         here = Path(name)
@@ -85,6 +108,7 @@ def main() -> None:
         where = f"import trouper; assert {str(here / 'venv')!r} in trouper.__file__"
         run(python, "-c", where, cwd=apart)
         run(python, "-m", "pytest", "-q", "-x", "-W", "error", *smoke, cwd=apart)
+        print(f"wheel: 30 lines of a user's find a race, {find_the_race(scripts, here / 'user')}")
         print(f"wheel: {wheel.name}, {files} files, as in the tree; passes {', '.join(smoke)}")
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
-from ..errors import ScheduleDiverged, ScheduleError
+from ..errors import InvariantError, ScheduleDiverged, TrouperError
 from ._determinism import Recorder, play_again
 from ._explore import again, searched
 from ._job import Job, answer
 from ._plan import Plan
+from ._real_crash import confirmed, play_part
 from ._scenario import refuse_inside_a_run
 from ._setting import SETTING, Setting, told
 from .schedules import Failure, Play, Scenario, scenario_play, svg_chart, text_chart
+from .schedules._frames import own_frames
 
 
 def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
@@ -28,10 +31,13 @@ def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
     setting = SETTING.get()
     try:
         failure = _failure(plan, scenario, setting or Setting())
-    except ScheduleError as exc:
+    except InvariantError:
+        raise  # a bug of ours, with all that there is to see
+    except (TrouperError, ValueError) as exc:
+        own_frames(exc)
         if setting is not None:
-            setting.findings.is_bare = True  # its text says it all
-        raise exc.with_traceback(None) from None
+            setting.findings.is_bare = exc.__traceback__ is None  # its text says it all
+        raise exc from None
     if failure is not None:
         raise told(failure)
 
@@ -39,20 +45,30 @@ def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
 def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Failure | None:
     play = scenario_play(cast("Scenario", scenario), plan.options)
     if setting.job is not None:
-        answer(setting.job, play_again(Job.load(setting.job), play))
+        _do(Job.load(setting.job), play, setting.job)
         return None
     plan = _as_set(plan, setting)
-    if not setting.checks_determinism:
-        return _drawn(_first(plan, play, setting), setting)
     recorder = Recorder(play)
-    failure = _first(plan, recorder, setting)
-    try:
-        setting.findings.remarks.append(recorder.compare(setting, failure))
-    except ScheduleDiverged as exc:
-        if failure is None:
-            raise
-        failure = replace(failure, played=f"{failure.played}\n{exc}")
-    return _drawn(failure, setting)
+    failure = _first(plan, recorder if setting.checks_determinism else play, setting)
+    notes: list[str] = []
+    if setting.checks_determinism:
+        try:
+            notes.append(recorder.compare(plan.rules, setting, failure))
+        except ScheduleDiverged as exc:
+            if failure is None:
+                raise
+            notes.append(str(exc))
+    if setting.confirms_crash and failure is not None:
+        notes.append(confirmed(failure, plan.rules, setting))
+    setting.findings.remarks += notes
+    if failure is None:
+        return None
+    return _drawn(replace(failure, played="\n".join([failure.played, *notes])), setting)
+
+
+def _do(job: Job, play: Play, file: Path) -> None:
+    """Be the second process."""
+    answer(file, play_again(job, play) if job.what == "trace" else play_part(job, play))
 
 
 def _first(plan: Plan, play: Play, setting: Setting) -> Failure | None:
@@ -84,9 +100,9 @@ def _nth(number: int) -> str:
     return f"{number}{ends.get(number % 10 if number % 100 not in (11, 12, 13) else 0, 'th')}"
 
 
-def _drawn(failure: Failure | None, setting: Setting) -> Failure | None:
+def _drawn(failure: Failure, setting: Setting) -> Failure:
     """Draw a failure if that was asked for; return it."""
-    if failure is None or setting.chart is None:
+    if setting.chart is None:
         return failure
     setting.chart.parent.mkdir(parents=True, exist_ok=True)
     for ending, text in (("svg", svg_chart(failure)), ("txt", text_chart(failure))):

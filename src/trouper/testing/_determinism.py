@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from ..errors import ScheduleDiverged
-from ._job import Job, Tape, ordered, other_seed
+from ._job import Job, Tape, ordered, other_seed, tape_of
 from ._setting import Setting
 from .schedules import Course, Event, Failure, Play, Rules, Step
 from .schedules._strategies import Scripted
@@ -33,10 +33,11 @@ class Recorder:
             del self._kept[KEPT - 1 :]
             self._kept.append((course.rules, course.trace.steps))
 
-    def compare(self, setting: Setting, failing: Failure | None) -> str:
+    def compare(self, limits: Rules, setting: Setting, failing: Failure | None) -> str:
         """Play them again in a second process; return what to say when all was the same.
 
         Args:
+            limits: For the failing one.
             setting: How to run the test in a second process.
             failing: A schedule to be compared as well.
 
@@ -44,10 +45,10 @@ class Recorder:
             ScheduleDiverged: Something was not the same.
             ScheduleError: The second process did not answer.
         """
-        kept = list(self._kept)
-        if failing is not None and kept:
-            kept.append((kept[-1][0], failing.steps))
-        tapes = tuple(Tape(rules, tuple(step.event for step in steps)) for rules, steps in kept)
+        kept = [(Tape(r, tuple(step.event for step in steps)), steps) for r, steps in self._kept]
+        if failing is not None:
+            kept.append((tape_of(failing, limits), failing.steps))
+        tapes = tuple(tape for tape, _ in kept)
         told: list[list[str]] = ordered(Job("trace", tapes), setting)
         for number, ((_, steps), there) in enumerate(zip(kept, told, strict=True), 1):
             _same(number, written(steps), there)

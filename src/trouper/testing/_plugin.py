@@ -96,6 +96,7 @@ def _child(item: pytest.Item) -> tuple[str, ...]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Tell the test how it was called."""
+    __tracebackhide__ = True
     item.stash[_SETTING] = setting = setting_of(item)
     before = SETTING.set(setting)
     try:

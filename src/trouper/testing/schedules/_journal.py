@@ -28,6 +28,7 @@ from ...store._memory import MemoryState, Undo
 from ...store._overlay import OverlayTx, Writes, run_unit, sealed_writes
 from ...store._records import from_frame, from_frames, require_upcasters
 from ._event import Event, Kind
+from ._mirror import MIRROR
 from ._names import key_name, range_name, ranges_of
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class Journal:
         self.epoch = 0  # writer: the store that opens
         self.life = 0  # crashes so far
         self.written: list[tuple[Undo, int]] = []  # how to undo each commit of this life
+        self.mirror: Final = MIRROR.get()
         self._gate: Final = _Fifo() if gate is None else gate
         self._store = JournalStore(self, self._gate)
 
@@ -122,6 +124,8 @@ class Journal:
                 "one that wrote something after it"
             )
         self._store.fence(keep)
+        if self.mirror is not None:
+            self.mirror.crashed(self.state, self.life)
         for undo, head in reversed(self.written[len(self.written) - lose :]):
             self.state.revert(undo, head)
         self.written.clear()
@@ -283,6 +287,8 @@ class JournalStore(BaseStore):
         if writes:
             state.apply(writes, undo)
             journal.written.append((undo, head))
+            if journal.mirror is not None:
+                journal.mirror.wrote(writes, state.head)
         self._report(view, writes, moved=state.head != head)
         return result
 
