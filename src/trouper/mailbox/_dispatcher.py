@@ -132,6 +132,12 @@ class Dispatcher:
             if self.parked:
                 self.wake()  # or the loop would sleep over it
 
+    def touch(self, stepper: Stepper) -> None:
+        """Hear that somebody else than its worker looks into a stepper, or changes it.
+
+        What nobody else has to know: a schedule does, to tell which orders matter.
+        """
+
     async def pay(self) -> None:
         """Yield to trio, and give the next credit of calls that need not."""
         self.credit = CREDIT

@@ -103,6 +103,7 @@ class ActivationActor(SingleWriter[Command]):
             ShuttingDown: the system closed first; the activation goes on at the next open.
             UnknownActivity, NondeterministicAwait, ReplayMismatch, ...: it cannot go on here.
         """
+        self.dispatcher.touch(self)
         await self._told.wait()
         if self.outcome is not None:
             return self.outcome

@@ -105,7 +105,7 @@ class Activations:
     def status(self, key: str) -> str:
         """Return its state in one word; ``unknown`` when the journal does not hold it."""
         self.require_open(key)
-        actor = self._live.get(key)
+        actor = self.in_memory(key)
         if actor is not None:
             return actor.phase
         row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
@@ -118,7 +118,7 @@ class Activations:
     def cancel(self, key: str) -> None:
         """Ask for the end; its own turn decides (ruling 2). Ended ones ignore it."""
         self.require_open(key)
-        actor = self._live.get(key)
+        actor = self.in_memory(key)
         if actor is None:
             row = self.host.store.get(TABLE, activation_key(key), ActivationRow)
             if row is None or row.ended or self.closing:
@@ -210,7 +210,10 @@ class Activations:
 
     def in_memory(self, key: str) -> ActivationActor | None:
         """Return the live activation of a key."""
-        return self._live.get(key)
+        actor = self._live.get(key)
+        if actor is not None:
+            self.host.dispatcher.touch(actor)
+        return actor
 
     def live(self) -> list[ActivationActor]:
         """Return the live activations, in the order in which they came up."""
@@ -222,7 +225,7 @@ class Activations:
         self, key: str, activity: str, arguments: bytes, *, parent: str
     ) -> ActivationActor | Outcome:
         """Return the live activation of that key, or the outcome of the finished one."""
-        actor = self._live.get(key)
+        actor = self.in_memory(key)
         row = (
             actor.row
             if actor is not None

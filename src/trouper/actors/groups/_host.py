@@ -280,6 +280,7 @@ class EffectHost(LiveGroups):
         actor = self._groups.get(key)
         if actor is None:
             actor = self._groups[key] = GroupActor(self, opened.row, opened.children)
+        self.dispatcher.touch(actor)
         if actor.row != self.store.get(GROUP_TABLE, group_key(key), GroupRow):
             self.reread(actor)
         for position in opened.claimed:

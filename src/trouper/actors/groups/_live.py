@@ -78,6 +78,7 @@ class LiveGroups(EffectHostBase):
         if actor is None:
             row, children = self._read(key)
             actor = self._groups[key] = GroupActor(self, row, children)
+        self.dispatcher.touch(actor)
         return actor
 
     def _read(self, key: str) -> tuple[GroupRow, Sequence[ChildRow]]:
@@ -90,7 +91,10 @@ class LiveGroups(EffectHostBase):
 
     def in_memory(self, key: str) -> GroupActor | None:
         """Return the group's actor if it is in memory."""
-        return self._groups.get(key)
+        actor = self._groups.get(key)
+        if actor is not None:
+            self.dispatcher.touch(actor)
+        return actor
 
     def is_settled(self, key: str, position: int) -> bool:
         """Tell whether a child has its terminal in the journal, or had it."""
@@ -119,7 +123,7 @@ class LiveGroups(EffectHostBase):
 
     def noticed(self, key: str) -> None:
         """Read a group again: another host on this store changed it."""
-        actor = self._groups.get(key)
+        actor = self.in_memory(key)
         if actor is not None:
             self.reread(actor)
             actor.apply_close(actor.row)
@@ -145,7 +149,7 @@ class LiveGroups(EffectHostBase):
         if row.retired:
             self.retired(row)
             return
-        actor = self._groups.get(row.key)
+        actor = self.in_memory(row.key)
         if actor is not None:
             actor.apply_close(row)
             actor.announce()
@@ -206,6 +210,7 @@ class LiveGroups(EffectHostBase):
         """Act on a retirement that is durable."""
         actor = self._groups.pop(row.key, None)
         if actor is not None:
+            self.dispatcher.touch(actor)
             actor.retire()
             actor.announce()
         self._sweeper.look(sweep_key(GROUPS, row.key))

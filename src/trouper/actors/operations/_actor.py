@@ -114,6 +114,10 @@ class OperationActor(SingleWriter[Command]):
         """Tell whether the system that it lives in takes work."""
         return self.host.store.is_open and not self.host.is_dead(self.host.owner)
 
+    def touch(self) -> None:
+        """Say that somebody looks at it from outside."""
+        self.dispatcher.touch(self)
+
     @property
     def record(self) -> OperationState:
         """Return the committed record."""

@@ -44,12 +44,13 @@ class Operation:
     @property
     def record(self) -> OperationState:
         """Return the committed record: status, result and the log of observations."""
+        self._actor.touch()
         return self._actor.record
 
     @property
     def status(self) -> OperationStatus:
         """Return the committed status."""
-        return self._actor.record.status
+        return self.record.status
 
     @overload
     async def run(
@@ -149,6 +150,7 @@ class Operation:
     async def _run(self, claim: Claim) -> Any:
         await trio.lowlevel.checkpoint()
         actor = self._actor
+        actor.touch()
         self._require_known()
         if not self.status.terminal:
             self._require_open()
