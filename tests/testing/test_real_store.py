@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from trouper.errors import ScheduleError
-from trouper.store import record
+from trouper.store import Tx, record
 from trouper.testing._real_store import Recovering, mirror_for
 from trouper.testing.schedules._journal import Journal
 from trouper.testing.schedules._mirror import MIRROR, Mirror
