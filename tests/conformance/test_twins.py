@@ -1,9 +1,10 @@
 """The twin proof: whatever is done to both stores, nobody can tell which of them it was done to.
 
-A history is drawn from a number: batches of units (good ones, bad ones, refused values), reads,
-reopenings, crashes at each step of a commit, power cuts. Both stores live through it, and all that
-can be seen from outside must be equal: values, types of errors and what they say, the order of
-verdicts, every row, epochs and owners.
+A history is drawn from a number: batches of units (good ones, bad ones, refused values), sealed
+units handed over at once behind fences that stand or moved, reads, reopenings, crashes at each step
+of a commit, power cuts. Both stores live through it, and all that can be seen from outside must be
+equal: values, types of errors and what they say, the order of verdicts, every row, epochs and
+owners.
 
 The disk of `LmdbStore` is cut in two ways. A crash continues on a copy of the file as it was at
 that instant. A power cut at level ``relaxed`` puts back the first two pages, where the last commit
@@ -16,7 +17,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
@@ -26,7 +27,7 @@ import trio.testing
 from outcome import Error, Outcome, Value
 
 from trouper.errors import TrouperError
-from trouper.store import LmdbStore, MemoryStore, Store, Tx, log_key
+from trouper.store import LmdbStore, MemoryStore, Sealed, SealedUnit, Store, Tx, log_key
 from trouper.store._engine import LmdbBatch
 from trouper.store._memory import CrashPoint
 from trouper.testing.conformance._journal_rows import Other, Row
@@ -237,6 +238,48 @@ async def batch(store: Store, units: list[Act]) -> list[tuple[int, Any]]:
     return told
 
 
+class Replaces(SealedUnit):
+    """Puts a row where it believes another one to be."""
+
+    def __init__(self, store: Store, dice: random.Random) -> None:
+        super().__init__(dice.choice(TABLES))
+        key, number = dice.choice(KEYS), dice.randint(-5, 5)
+        found = store.get(self.table, key, object)
+        self.believed = found if dice.random() < 0.8 else Row("moved", number)
+        self.fence = None if self.believed is None else store.seal(key, self.believed)
+        self.key = key
+        self.rows = [store.seal(key, Row("sealed", number, "x" * dice.randint(0, 300)))]
+        if dice.random() < 0.3:
+            beside = store.seal(dice.choice(KEYS), Row("beside", number))
+            self.rows.insert(dice.randint(0, 1), beside)
+        if dice.random() < 0.2:
+            self.forgotten.append(dice.choice(KEYS))
+
+    def __call__(self, tx: Tx) -> None:
+        found = tx.get(self.table, self.key, object)
+        if found != self.believed:
+            raise Stop(repr(found))
+        for row in self.rows:
+            tx.put(self.table, row[0], Sealed(*row))
+        for key in self.forgotten:
+            tx.delete(self.table, key)
+
+
+async def bundle(store: Store, units: list[Replaces]) -> list[Any]:
+    """Hand sealed units over at once; return what they came to, in order."""
+    told: list[Any] = []
+    done = trio.Event()
+
+    def tell(_: Sequence[Replaces], errors: Sequence[BaseException | None]) -> None:
+        told.extend(None if error is None else (type(error), str(error)) for error in errors)
+        if len(told) == len(units):
+            done.set()
+
+    store.submit_all(units, tell)
+    await done.wait()
+    return told
+
+
 async def live(side: Side, number: int, level: Level) -> list[Any]:
     """Live through the history of that number and return all that was seen."""
     dice = random.Random(f"{level} {number}")
@@ -244,11 +287,14 @@ async def live(side: Side, number: int, level: Level) -> list[Any]:
     await side.open()
     for _ in range(dice.randint(2, 6)):
         store = side.store
-        kind = dice.choices(("batch", "reopen", "crash", "power"), (6, 1, 2, 1))[0]
+        kind = dice.choices(("batch", "bundle", "reopen", "crash", "power"), (6, 3, 1, 2, 1))[0]
         if kind == "batch":
             # The writer thread may take a batch in two, and a power cut tells.
             units = [draw_unit(dice) for _ in range(dice.randint(1, BATCH[level]))]
             log.append(await batch(store, units))
+        elif kind == "bundle":
+            sealed = [Replaces(store, dice) for _ in range(dice.randint(1, BATCH[level]))]
+            log.append(await bundle(store, sealed))
         elif kind == "reopen":
             await side.close()
             log.append([type(error) for error in await refusals(store)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,11 @@ def test_errors_of_reads_are_damage_and_those_of_commits_leave_the_outcome_unkno
 
 def test_a_put_that_lmdb_refuses_without_an_exception_is_noticed() -> None:
     class Refusing:
-        def put(self, *args: object, **options: object) -> bool:
-            return False
+        def cursor(self, **options: object) -> Any:
+            return nullcontext(self)
+
+        def putmulti(self, rows: Any) -> tuple[int, int]:
+            return len(rows), len(rows) - 1
 
     refusing: Any = Refusing()
     writes = Writes()

@@ -10,7 +10,7 @@ import trio
 from outcome import Outcome
 
 from trouper.errors import FenceMoved, StoreDamaged
-from trouper.store import LmdbStore, MemoryStore, SealedUnit, Store, Tx
+from trouper.store import LmdbStore, MemoryStore, Sealed, SealedUnit, Store, Tx
 from trouper.store._overlay import OverlayTx, run_unit, sealed_writes
 
 
@@ -39,12 +39,12 @@ class Counts(SealedUnit):
         if found is not None and found.number != self.rows_before():
             raise FenceMoved(f"head is at {found.number}")
         for row in self.rows:
-            tx.put("record", row.key, row)
+            tx.put("record", row[0], Sealed(*row))
         for key in self.forgotten:
             tx.delete("record", key)
 
     def rows_before(self) -> int:
-        return int(self.rows[1].key[1:]) - 1
+        return int(self.rows[1][0][1:]) - 1
 
 
 def keys(store: Store, row: Any) -> list[bytes]:

@@ -44,6 +44,7 @@ from ._records import is_record as is_record
 from ._records import record as record
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
+from ._sealed import SealedRow as SealedRow
 from ._sealed import SealedUnit as SealedUnit
 from ._shape import PLAIN as PLAIN
 from ._shape import Shape as Shape
@@ -78,6 +79,7 @@ __all__ = (
     "Report",
     "Rows",
     "Sealed",
+    "SealedRow",
     "SealedUnit",
     "Shape",
     "Stat",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import trio
-from outcome import Outcome
+from outcome import Error, Outcome
 
 from .._ids import Incarnation
 from ..errors import StoreClosed
 from ._codec import MAX_BYTES
 from ._history import Recorded, stream
-from ._protocol import Submission, Unit
+from ._protocol import Submission, Told, U, Unit
 from ._records import to_frame
-from ._sealed import Sealed
+from ._sealed import SealedRow
 
 T = TypeVar("T")
 
@@ -39,6 +40,11 @@ class BaseStore(ABC):
     @abstractmethod
     def submit(self, unit: Unit[T], done: Callable[[Outcome[T]], None]) -> Submission:
         """See `Store.submit`."""
+
+    def submit_all(self, units: Sequence[U], done: Told[U]) -> None:
+        """See `Store.submit_all`."""
+        for unit in units:
+            self.submit(unit, partial(_tell, unit, done))
 
     async def commit(self, unit: Unit[T]) -> T:
         """See `Store.commit`."""
@@ -65,9 +71,9 @@ class BaseStore(ABC):
     def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
         """See `Store.get`."""
 
-    def seal(self, key: bytes, value: object) -> Sealed:
+    def seal(self, key: bytes, value: object) -> SealedRow:
         """See `Store.seal`."""
-        return Sealed(key, to_frame(key, value, self.max_value))
+        return key, to_frame(key, value, self.max_value)
 
     def records(self, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """See `Store.records`."""
@@ -84,6 +90,10 @@ class BaseStore(ABC):
         return StoreClosed(
             f"store {self.name!r} is not open; use it inside `async with store:`", store=self.name
         )
+
+
+def _tell(unit: U, done: Told[U], verdict: Outcome[Any]) -> None:
+    done([unit], [verdict.error if isinstance(verdict, Error) else None])
 
 
 _STAY = trio.lowlevel.Abort.FAILED

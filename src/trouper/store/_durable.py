@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, cast, final
@@ -21,7 +21,7 @@ from ._engine import EngineOptions, LmdbEngine
 from ._keys import check_key, check_table
 from ._lmdb import Env
 from ._place import DATA_FILE, place_of, read_identity
-from ._protocol import Submission, Unit
+from ._protocol import Bundle, Submission, Told, U, Unit
 from ._records import from_frame, from_frames, require_upcasters
 from ._writer import Writer
 
@@ -191,6 +191,17 @@ class LmdbStore(BaseStore):
         submission = Submission(unit, done)
         writer.submit(submission)
         return submission
+
+    def submit_all(self, units: Sequence[U], done: Told[U]) -> None:
+        """See `Store.submit_all`."""
+        writer, env = self._writer, self._env
+        if writer is None or env is None:
+            raise self._closed()
+        env.check_process()
+        rest: Bundle | None = Bundle(units, done)
+        while rest is not None:
+            bundle, rest = rest, rest.cut(self._max_batch)
+            writer.submit(bundle)
 
     async def backup(
         self,

@@ -9,19 +9,21 @@ earlier opening.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, final
 from uuid import uuid4
 
-from outcome import Outcome, Value
+from outcome import Error, Outcome, Value
 
 from .._version import __version__
 from ..errors import CorruptRecord, PathRefused, StoreFull, StoreLost
+from ._base import MAX_BATCH_BYTES
 from ._keys import TABLES, log_sequence
 from ._lmdb import Env, MapFull, problems_of
-from ._overlay import OverlayTx, Writes, run_unit, sealed_writes
+from ._overlay import OverlayTx, Writes, bundled_writes, run_unit, sealed_writes
 from ._owner import LOCK_FILE, Owner, stamp_of
 from ._place import (
     DATA_FILE,
@@ -38,6 +40,7 @@ from ._place import (
 )
 from ._protocol import Unit
 from ._records import from_frame, to_frame
+from ._sealed import SealedUnit
 from ._shortage import cannot_open
 from ._state import OWN_KEY, OWN_TABLE, StoreState
 
@@ -310,6 +313,22 @@ class LmdbBatch:
             if None in writes.get("log", {}).values():
                 self._keep(self._engine.head_row(tx.head))
         return result
+
+    def run_all(self, units: Sequence[SealedUnit]) -> list[BaseException | None]:
+        """See `Batch.run_all`."""
+        is_debug = self._engine.options.debug
+        together = None if is_debug else bundled_writes(units, self._txn.holds)
+        if together is not None and self.size + together[1] < MAX_BATCH_BYTES:
+            self.size += together[1]
+            self._keep(together[0])
+            return [None] * len(units)
+        errors: list[BaseException | None] = []
+        for unit in units:
+            verdict = self.run(unit)
+            errors.append(verdict.error if isinstance(verdict, Error) else None)
+            if self.size >= MAX_BATCH_BYTES:
+                break
+        return errors
 
     def commit(self) -> None:
         """See `Batch.commit`."""

@@ -18,7 +18,7 @@ from ..errors import CorruptRecord
 from ._frame import pack
 from ._keys import row_key
 from ._records import encode_record, from_frame, record
-from ._sealed import Sealed
+from ._sealed import SealedRow
 from ._short import int_code
 
 T = TypeVar("T")
@@ -74,13 +74,13 @@ class HeadSealer:
 
     def seal(
         self, units: int, records: int, snapshot: int, replies: int, owner: Incarnation
-    ) -> Sealed:
+    ) -> SealedRow:
         """Return the head with these numbers, as sealing a `HeadRow` would."""
         if owner is not self._owner:
             self._owner = owner
             self._owner_codes = int_code(owner.epoch) + int_code(owner.number)
         numbers = int_code(units) + int_code(records) + int_code(snapshot) + int_code(replies)
-        return Sealed(self.key, pack(self.key, self._fixed + numbers + self._owner_codes))
+        return self.key, pack(self.key, self._fixed + numbers + self._owner_codes)
 
 
 class Source(Protocol):
@@ -135,13 +135,13 @@ def read_record(source: Source, key: str, number: int) -> Any:
     return value
 
 
-def rebuild(row: Sealed) -> Any:
+def rebuild(row: SealedRow) -> Any:
     """Return the record in a sealed row of a history, as whoever reads that will find it.
 
     Raises:
         CorruptRecord: Nobody could: its class refuses what it was encoded to.
     """
-    return from_frame(HISTORY, row.key, row.frame, object)
+    return from_frame(HISTORY, *row, object)
 
 
 async def stream(source: Source, key: str, after: int) -> AsyncIterator[Recorded]:

@@ -27,6 +27,7 @@ from ..errors import ForeignFork, StoreClosed, StoreFull, StoreLost
 from ._meaning import as_lost, at_commit, at_open, at_read
 from ._overlay import Writes
 from ._readers import hint
+from ._sealed import SealedRow
 from ._shortage import is_shortage
 
 MIN_MAP: Final = 1024 * 1024
@@ -296,6 +297,15 @@ class WriteTxn:
         except lmdb.Error as error:
             raise at_read(self._name, error) from error
 
+    def holds(self, table: str, rows: list[SealedRow]) -> bool:
+        """Tell whether these rows, of as many keys, all lie in the table as they are."""
+        try:
+            with self.raw.cursor(db=self._dbs[table]) as cursor:
+                # In the order of the keys that were asked for; without those that are not there.
+                return list(cursor.getmulti([key for key, _ in rows])) == rows
+        except lmdb.Error as error:
+            raise at_read(self._name, error) from error
+
     def items(
         self, table: str, prefix: bytes, after: bytes, limit: int | None
     ) -> list[tuple[bytes, bytes]]:
@@ -330,12 +340,13 @@ class WriteTxn:
         txn = self.raw
         try:
             for table, rows in writes.items():
-                db = self._dbs[table]
-                for key, frame in rows.items():
-                    if frame is None:
-                        txn.delete(key, db=db)
-                    elif not txn.put(key, frame, db=db):  # a refusal is a False, not an exception
-                        raise lmdb.Error(f"put of {key.hex()} into {table!r} was refused")
+                put = {key: frame for key, frame in rows.items() if frame is not None}
+                for key in rows.keys() - put.keys() if len(put) < len(rows) else ():
+                    txn.delete(key, db=self._dbs[table])
+                with txn.cursor(db=self._dbs[table]) as cursor:
+                    # One call for all of them; a refusal is a count, not an exception.
+                    if cursor.putmulti(put.items()) != (len(put), len(put)):
+                        raise lmdb.Error(f"a put into {table!r} was refused")
         except lmdb.Error as error:
             raise self._meaning(error) from error
 

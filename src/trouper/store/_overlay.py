@@ -6,7 +6,7 @@ for the price of a dict, and gives both stores the same semantics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import CoroutineType
 from typing import Any, Final, NoReturn, Protocol, TypeVar, cast, final
 
@@ -16,7 +16,7 @@ from ..errors import InvariantError, StoreError
 from ._keys import check_key, check_table, log_key
 from ._protocol import Unit
 from ._records import from_frame, to_frame
-from ._sealed import Sealed, SealedUnit
+from ._sealed import Sealed, SealedRow, SealedUnit
 
 T = TypeVar("T")
 
@@ -154,14 +154,52 @@ def sealed_writes(unit: Unit[Any], view: View) -> tuple[Writes, int] | None:
         return None
     fence, table = unit.fence, unit.table
     try:
-        if fence is None or view.read(table, fence.key) != fence.frame:
+        if fence is None or view.read(table, fence[0]) != fence[1]:
             return None
     except StoreError:  # it belongs to this unit alone: let it meet that while it runs
         return None
-    rows: dict[bytes, bytes | None] = {row.key: row.frame for row in unit.rows}
-    size = sum([len(row.frame) for row in unit.rows])
+    rows: dict[bytes, bytes | None] = dict(unit.rows)
+    size = sum([len(frame) for _, frame in unit.rows])
     for key in unit.forgotten:
         rows[key] = None
+    writes = Writes()
+    writes[table] = rows
+    return writes, size
+
+
+def bundled_writes(
+    units: Sequence[SealedUnit], holds: Callable[[str, list[SealedRow]], bool]
+) -> tuple[Writes, int] | None:
+    """Return what sealed units write, all together, and how many bytes; None if they have to run.
+
+    Their order does not matter if every fence stands, is replaced by its own unit (by the last row
+    of it), and no key is written twice.
+
+    Args:
+        units: The units, of one table or not.
+        holds: Tells whether these rows all lie in a table as they are.
+    """
+    table = units[0].table
+    fences: list[SealedRow] = []
+    rows: dict[bytes, bytes | None] = {}
+    count = 0
+    for unit in units:
+        fence, own = unit.fence, unit.rows
+        if fence is None or not own or own[-1][0] != fence[0] or unit.table != table:
+            return None
+        fences.append(fence)
+        rows.update(own)
+        count += len(own)
+    size = sum(map(len, cast("Iterable[bytes]", rows.values())))
+    for unit in units:
+        if unit.forgotten:
+            rows.update(dict.fromkeys(unit.forgotten))
+            count += len(unit.forgotten)
+    try:
+        if len(rows) < count or not holds(table, fences):
+            return None
+    except StoreError:  # it belongs to one of them: let that one meet it
+        return None
     writes = Writes()
     writes[table] = rows
     return writes, size

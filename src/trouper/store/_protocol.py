@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, final
 
 from outcome import Outcome
 
 from .._ids import Incarnation
 from ..errors import CorruptRecord
 from ._history import Recorded
-from ._sealed import Sealed
+from ._sealed import SealedRow, SealedUnit
 
 T = TypeVar("T")
 
@@ -84,6 +84,7 @@ class Submission:
     """A unit on its way to the writer."""
 
     __slots__ = ("_unit", "done")
+    count: ClassVar[int] = 1
 
     def __init__(self, unit: Unit[Any], done: Callable[[Outcome[Any]], None]) -> None:
         # A list because pop() is atomic: writer and loop race for the unit, and one of them wins.
@@ -104,6 +105,42 @@ class Submission:
     def orphan(self, unit: Unit[Any]) -> None:
         """Give a picked-up unit back: nobody will answer, so its caller may leave."""
         self._unit.append(unit)
+
+
+U = TypeVar("U", bound=SealedUnit)
+Told = Callable[[Sequence[U], Sequence[BaseException | None]], None]
+
+
+@final
+class Bundle:
+    """Sealed units on their way to the writer, handed over at once; they are not withdrawn."""
+
+    __slots__ = ("_tell", "units")
+
+    def __init__(self, units: Sequence[SealedUnit], done: Told[Any]) -> None:
+        self.units = units
+        self._tell = done
+
+    def done(self, errors: Sequence[BaseException | None]) -> None:
+        """Tell what became of them."""
+        self._tell(self.units, errors)
+
+    @property
+    def count(self) -> int:
+        """Return how many units these are."""
+        return len(self.units)
+
+    def take(self) -> Bundle:
+        """Pick the units up, for the writer."""
+        return self
+
+    def cut(self, count: int) -> Bundle | None:
+        """Keep so many units; return a bundle of the others, if there are any."""
+        rest = self.units[count:]
+        if not rest:
+            return None
+        self.units = self.units[:count]
+        return Bundle(rest, self._tell)
 
 
 class Store(Protocol):
@@ -157,8 +194,10 @@ class Store(Protocol):
         """
         ...
 
-    def seal(self, key: bytes, value: object) -> Sealed:
+    def seal(self, key: bytes, value: object) -> SealedRow:
         """Encode a registered record now, to be put under `key` by a unit later.
+
+        With its key it is a row of a `SealedUnit`, or put by ``tx.put(table, key, Sealed(*row))``.
 
         Raises:
             ValueRefused, TooLarge: As `Tx.put` would, but here and not in the unit.
@@ -182,6 +221,18 @@ class Store(Protocol):
 
         `done` is called on the loop thread with the unit's value or error after the commit that
         makes it durable, in submission order. It must be short and must not raise.
+
+        Raises:
+            StoreClosed: The store is not open.
+        """
+        ...
+
+    def submit_all(self, units: Sequence[U], done: Told[U]) -> None:
+        """Hand many sealed units to the writer at once; for who gathers them.
+
+        The same as to `submit` them in order, for a fraction of the cost. `done` is called with
+        units and what each came to, None or an error: all of them at once, or in parts where they
+        took more than one commit.
 
         Raises:
             StoreClosed: The store is not open.

@@ -7,15 +7,19 @@ unit of many messages that it would have been part of.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 if TYPE_CHECKING:
     from ._protocol import Tx
 
 
+SealedRow: TypeAlias = tuple[bytes, bytes]
+"""A row key and the frame under it: what `Store.seal` makes, and what LMDB takes many of."""
+
+
 @final
 class Sealed:
-    """The frame of one record, ready to be put under one key. Made by `Store.seal`."""
+    """The frame of one record, ready to be put under one key by a `Tx`: ``Sealed(*row)``."""
 
     __slots__ = ("frame", "key")
 
@@ -44,8 +48,8 @@ class SealedUnit:
 
     def __init__(self, table: str) -> None:
         self.table = table
-        self.fence: Sealed | None = None
-        self.rows: list[Sealed] = []
+        self.fence: SealedRow | None = None
+        self.rows: list[SealedRow] = []
         self.forgotten: list[bytes] = []  # keys to delete
 
     def __call__(self, tx: Tx) -> None:

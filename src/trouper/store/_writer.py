@@ -11,7 +11,7 @@ end (`StoreLost`: the outcome of this batch is unknown, everything after it is r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Protocol, final
@@ -22,9 +22,11 @@ from outcome import Error, Outcome, Value
 from .._holds import holds_of_run
 from ..errors import StoreFull, StoreLost
 from ._base import MAX_BATCH_BYTES
-from ._protocol import Submission, Unit
+from ._protocol import Bundle, Submission, Unit
+from ._sealed import SealedUnit
 
 Tell = Callable[[Outcome[int]], None]
+Item = Submission | Bundle
 
 
 class Batch(Protocol):
@@ -37,6 +39,10 @@ class Batch(Protocol):
 
     def run(self, unit: Unit[Any]) -> Outcome[Any]:
         """Run a unit on what the units before it left; keep its writes unless it raised."""
+        ...
+
+    def run_all(self, units: Sequence[SealedUnit]) -> list[BaseException | None]:
+        """Run them one after the other, or as if; return the errors of as many as had room."""
         ...
 
     def commit(self) -> None:
@@ -98,7 +104,8 @@ class Writer:
         self._max_units = max_units
         self._on_open = on_open
         self._on_close = on_close
-        self._queue: SimpleQueue[Submission | None] = SimpleQueue()  # None: close
+        self._queue: SimpleQueue[Item | None] = SimpleQueue()  # None: close
+        self._next: Item | None = None  # the thread's: what found no room in the last batch
         self._lost: StoreLost | None = None  # written by the thread, once
         self._closing = False  # written by the thread, once
         self._holds = holds_of_run()  # None outside of tests on virtual time
@@ -111,9 +118,9 @@ class Writer:
         self._hold()
         self._thread.start()
 
-    def _submit_held(self, submission: Submission) -> None:
+    def _submit_held(self, item: Item) -> None:
         self._hold()
-        self._queue.put(submission)
+        self._queue.put(item)
 
     def _hold(self) -> None:
         if self._holds is not None and not self._ended:
@@ -149,7 +156,8 @@ class Writer:
         self.tell(self._on_open, Value(epoch))
         self.tell(self._drop, 1)
         while not self._closing:
-            self._serve(self._queue.get())
+            rest, self._next = self._next, None
+            self._serve(rest or self._queue.get())
         try:
             self._engine.close(clean=self._lost is None)
         except BaseException as error:
@@ -158,24 +166,30 @@ class Writer:
             self.tell(self._on_close, Value(epoch))
         self.tell(self._end)
 
-    def _serve(self, first: Submission | None) -> None:
+    def _serve(self, first: Item | None) -> None:
         """Run one batch and tell its verdicts."""
-        taken: list[Submission] = []
-        results: list[Outcome[Any]] = []
+        taken: list[Item] = []
+        results: list[Any] = []  # of those, in order: an outcome, or the errors of a bundle
         batch: Batch | None = None
         pulled = 0
         try:
-            for submission in self._pull(first):
+            for item in self._pull(first):
                 pulled += 1
-                unit = submission.take()
-                if unit is None:
+                picked = item.take()
+                if picked is None:
                     continue
-                taken.append(submission)
+                taken.append(item)
                 if self._lost is not None:
                     continue
                 if batch is None:
                     batch = self._engine.begin()
-                results.append(batch.run(unit))
+                if isinstance(picked, Bundle):
+                    errors = batch.run_all(picked.units)
+                    self._next = picked.cut(len(errors))
+                    pulled -= self._next is not None  # the rest will be pulled once more
+                    results.append(errors)
+                else:
+                    results.append(batch.run(picked))
                 if batch.size >= MAX_BATCH_BYTES:
                     break
             if batch is not None:
@@ -183,40 +197,47 @@ class Writer:
         except BaseException as error:
             if batch is not None:
                 batch.abort()
-            results = self._verdicts(error, len(taken))
+            results = self._verdicts(error, taken)
         if self._lost is not None and len(results) < len(taken):
-            results = self._verdicts(self._lost, len(taken))
+            results = self._verdicts(self._lost, taken)
         if taken:
             self.tell(_deliver, taken, results)
         if self._holds is not None:
             self.tell(self._drop, pulled)
 
-    def _pull(self, first: Submission | None) -> Iterator[Submission]:
+    def _pull(self, first: Item | None) -> Iterator[Item]:
         """Give out `first` and what is queued behind it now, up to the cap."""
-        item = first
-        for _ in range(min(self._queue.qsize(), self._max_units - 1)):
-            if item is None:
-                break
+        item, room, waiting = first, self._max_units, self._queue.qsize()
+        while item is not None:
+            if item.count > room:
+                self._next = item
+                return
             yield item
+            room -= item.count
+            if not room or not waiting:
+                return
+            waiting -= 1
             item = self._queue.get()
-        if item is None:
-            self._closing = True
-        else:
-            yield item
+        self._closing = True
 
-    def _verdicts(self, error: BaseException, count: int) -> list[Outcome[Any]]:
+    def _verdicts(self, error: BaseException, taken: list[Item]) -> list[Any]:
         """Return one fresh error per waiter: a raised exception belongs to one task."""
-        if isinstance(error, StoreFull):
-            return [Error(_again(error)) for _ in range(count)]
-        if self._lost is None:
-            self._lost = _lost(self._engine.name, error)
-            self._engine.fail(self._lost)
-        return [Error(_again(self._lost)) for _ in range(count)]
+        if not isinstance(error, StoreFull):
+            if self._lost is None:
+                self._lost = _lost(self._engine.name, error)
+                self._engine.fail(self._lost)
+            error = self._lost
+        return [
+            [_again(error) for _ in item.units]
+            if isinstance(item, Bundle)
+            else Error(_again(error))
+            for item in taken
+        ]
 
 
-def _deliver(taken: list[Submission], results: list[Outcome[Any]]) -> None:
-    for submission, result in zip(taken, results, strict=True):
-        submission.done(result)
+def _deliver(taken: list[Item], results: list[Any]) -> None:
+    for item, result in zip(taken, results, strict=True):
+        item.done(result)
 
 
 def _again(error: StoreFull | StoreLost) -> StoreFull | StoreLost:

@@ -30,7 +30,7 @@ from trouper.errors import (
     TooLarge,
     ValueRefused,
 )
-from trouper.store import HISTORY, Sealed, read_head, read_record, record
+from trouper.store import HISTORY, Sealed, SealedRow, read_head, read_record, record
 from trouper.store._records import from_frame, to_frame
 
 T = TypeVar("T")
@@ -39,8 +39,8 @@ OWNER = Incarnation(1, 1)
 KEEP = 3
 
 
-def seal(key: bytes, value: object) -> Sealed:
-    return Sealed(key, to_frame(key, value))
+def seal(key: bytes, value: object) -> SealedRow:
+    return key, to_frame(key, value)
 
 
 class Rows(dict[bytes, bytes]):

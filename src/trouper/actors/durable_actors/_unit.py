@@ -17,6 +17,7 @@ from ...store import (
     HeadRow,
     HeadSealer,
     Sealed,
+    SealedRow,
     SealedUnit,
     Tx,
     head_key,
@@ -39,7 +40,7 @@ from ._rules import Rules
 UNIT_RECORDS: Final = 1024
 """Rows of a unit, or answers that wait for it, from which on it takes no more messages."""
 
-Seal: TypeAlias = Callable[[bytes, object], Sealed]
+Seal: TypeAlias = Callable[[bytes, object], SealedRow]
 Decide: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
@@ -62,10 +63,11 @@ class Answer:
 class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
-    __slots__ = ("answers", "expected", "key", "messages", "replies", "state")
+    __slots__ = ("answers", "desk", "expected", "key", "messages", "replies", "state")
 
     def __init__(self, key: str, state: Any) -> None:
         super().__init__(HISTORY)
+        self.desk: Any = None  # whose it is, once it is on its way
         self.key = key
         self.state = state
         self.expected = 0  # the fence: how many units the history has before this one
@@ -89,7 +91,7 @@ class Unit(SealedUnit):
                 key=self.key,
             )
         for row in self.rows:
-            tx.put(HISTORY, row.key, row)
+            tx.put(HISTORY, row[0], Sealed(*row))
         for key in self.forgotten:
             tx.delete(HISTORY, key)
 
@@ -151,7 +153,7 @@ class Units:
         self._replies = Replies(rules.limits.keep_replies, start.replied, start.replies)
         self._prefix = record_key(key, 0)[:-8]
         self._heads = HeadSealer(key, rules.name)
-        self._head: Sealed | None = None  # as the last unit of this life writes it
+        self._head: SealedRow | None = None  # as the last unit of this life writes it
 
     @property
     def is_full(self) -> bool:
@@ -236,7 +238,7 @@ class Units:
             "Reject"
         )
 
-    def _sealed(self, records: Sequence[Any]) -> list[Sealed]:
+    def _sealed(self, records: Sequence[Any]) -> list[SealedRow]:
         if len(records) > UNIT_RECORDS:
             raise TooLarge(
                 f"one decision of {len(records)} records is larger than the {UNIT_RECORDS} that a "
@@ -252,7 +254,7 @@ class Units:
             for number, record in enumerate(records, self.records + 1)
         ]
 
-    def _extend(self, records: Sequence[Any], rows: Sequence[Sealed]) -> Unit:
+    def _extend(self, records: Sequence[Any], rows: Sequence[SealedRow]) -> Unit:
         """Add the rows of one message to the open unit; the rules apply its records first.
 
         What is applied is what recovery will apply: a record that could differ from its row, or be
@@ -288,7 +290,7 @@ class Units:
         unit = self.open
         if unit is None or self.flight is not None:
             return None
-        self._size += sum([len(row.frame) for row in unit.rows])
+        self._size += sum([len(frame) for _, frame in unit.rows])
         self._take_snapshot(unit)
         unit.fence, self._head = (
             self._head,
