@@ -1,7 +1,7 @@
 """The desk of one durable actor: takes its mail, hands units to the store, releases what is owed.
 
-A thin shell around `Units`. One call of `step` is one pass; no task waits for a commit: the verdict
-marks the unit and enlists the desk again.
+A thin shell around `Units`. One call of `step` is one pass; no task waits for a commit: the courier
+of its home tells the desk of the verdict.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING, Any, final
 
 import trio
-from outcome import Error, Outcome
 
 from ...errors import (
     ActorStopped,
@@ -20,7 +19,6 @@ from ...errors import (
     OutcomeUnknown,
     Reject,
     StoreFull,
-    TrouperError,
 )
 from ...mailbox import DRAINING, RUNNING, Ask, Stepper, bare, move_in
 from ...supervision import Exit
@@ -30,7 +28,7 @@ from .._handlers import Behaviour
 from ._decision import Tell
 from ._recovery import recover
 from ._rules import Limits, Rules
-from ._unit import Answer, Units
+from ._unit import Answer, Unit, Units
 
 if TYPE_CHECKING:
     from ._ref import DurableRef
@@ -46,7 +44,6 @@ class Desk(Stepper):
         "__behaviour__",
         "_landed",
         "_rules",
-        "_verdict",
         "is_timed",
         "ref",
         "since",
@@ -61,7 +58,6 @@ class Desk(Stepper):
         self.since = 0.0  # idle since
         self.is_timed = False  # its idle time is watched
         self._rules = rules
-        self._verdict: Outcome[Any] | None = None  # of the unit in flight
         self._landed: trio.Event | None = None  # set at the next landing, if somebody waits
 
     @property
@@ -116,25 +112,38 @@ class Desk(Stepper):
     # --- one pass ---------------------------------------------------------------------------------
 
     def step(self) -> int:
-        """Land what is durable, take mail, submit. Called by a worker, never by anybody else."""
+        """Take mail, and leave a unit of it to be written. Called by a worker only."""
         ref, units = self.ref, self.units
         worth = 1
         try:
-            if units is not None:
-                if self._verdict is not None:
-                    self._land(units)
-                if ref.target is self:
-                    if ref.state <= DRAINING and ref.queue and not units.is_full:
-                        worth += self._take(units)
-                    if ref.state <= DRAINING:
-                        if not ref.queue or units.is_full:
-                            self._launch(units)
-                        self._go_on(units)
+            if units is not None and ref.target is self:
+                if ref.state <= DRAINING and ref.queue and not units.is_full:
+                    worth += self._take(units)
+                self._go_on(units)
         except BaseException as bug:
             ref.system.fail(bug)
-        if ref.state > DRAINING or not ref.queue:
+        if ref.waiters and (ref.state > DRAINING or not ref.queue):
             ref.pass_over()
         return worth
+
+    def land(self, unit: Unit, error: BaseException | None) -> None:
+        """Hear what became of a unit. Called by the courier, never by anybody else."""
+        ref, units = self.ref, self.units
+        if units is None or units.flight is not unit:
+            return  # given up: this life ended before its verdict came
+        try:
+            if error is not None:
+                self._lost(units, error)
+            else:
+                for answer in units.land():
+                    self._release(answer, None)
+            if self._landed is not None:
+                self._landed.set()
+                self._landed = None
+            if ref.target is self and self.units is units:
+                self._go_on(units)
+        except BaseException as bug:
+            ref.system.fail(bug)
 
     def _take(self, units: Units) -> int:
         """Decide on what is there, at most a pass of it; return how much that was."""
@@ -167,8 +176,12 @@ class Desk(Stepper):
         return n - left
 
     def _go_on(self, units: Units) -> None:
-        """Stand on `ready` again if there is mail to take; else put the queue away."""
+        """Let what is decided be written once the mail is; stand on `ready` while there is some."""
         ref = self.ref
+        if ref.state > DRAINING:
+            return
+        if not ref.queue or units.is_full:
+            self._launch(units)
         if ref.queue:
             if not units.is_full:
                 self.dispatcher.enlist(self)
@@ -194,30 +207,7 @@ class Desk(Stepper):
                 self.ref.path,
                 refused,
             )
-        try:
-            home.store.submit(unit, self._completed)
-        except TrouperError as error:  # closed, or lost
-            self._verdict = Error(error)
-            self._land(units)
-
-    def _completed(self, verdict: Outcome[Any]) -> None:
-        # Runs in the loop's callback task: mark and enlist, nothing else.
-        self._verdict = verdict
-        if not self.dispatcher.closed:
-            self.dispatcher.enlist(self)
-
-    def _land(self, units: Units) -> None:
-        verdict, self._verdict = self._verdict, None
-        if units.flight is None:
-            return  # given up: this life ended before its verdict came
-        if isinstance(verdict, Error):
-            self._lost(units, verdict.error)
-        else:
-            for answer in units.land():
-                self._release(answer, None)
-        if self._landed is not None:
-            self._landed.set()
-            self._landed = None
+        home.courier.leave(self, unit)
 
     def _lost(self, units: Units, error: BaseException) -> None:
         """Drop both units: memory is never ahead of the disk. A new life reads the journal.

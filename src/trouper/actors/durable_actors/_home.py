@@ -31,6 +31,7 @@ from .._key import require_key
 from .._life import SpawnOptions
 from .._lifecycle import build, finish
 from ._actor import DurableActor
+from ._courier import Courier
 from ._desk import Desk
 from ._recovery import check_owner
 from ._ref import DurableRef, Waking
@@ -51,6 +52,7 @@ class Home:
         self.system = system
         self.store = store
         self.owner = store.next_owner()
+        self.courier = Courier(system.dispatcher, store)
         self._ref_type = TracedDurableRef if system.instruments else DurableRef
         strategy, shutdown = system.options.strategy, system.options.shutdown
         self.options = SpawnOptions("transient", strategy, shutdown, 0)

@@ -1,0 +1,73 @@
+"""The way between the desks of one system and its store: their units go together.
+
+Desks leave units here, and the courier sets out when all that stood on `ready` before has had its
+turn: a batch holds what the loop had to decide by then. It does not set out again before it is back
+with the verdicts and has told them, since those who were answered have more to say, and that goes
+together too. There is no timer and no window; a unit that is alone goes at once.
+
+Large batches are what makes durable messages cheap: what a flush costs is shared, and the writer's
+thread does not take the interpreter from the loop for a few units at a time (ADR 0007).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+from ...errors import TrouperError
+from ...mailbox import Dispatcher, Stepper
+from ...store import Store
+from ._unit import Unit
+
+if TYPE_CHECKING:
+    from ._desk import Desk
+
+
+@final
+class Courier(Stepper):
+    """Takes units to the store, and verdicts back to the desks."""
+
+    __slots__ = ("_away", "_back", "_store", "_units")
+
+    def __init__(self, dispatcher: Dispatcher, store: Store) -> None:
+        super().__init__(dispatcher)
+        self._store = store
+        self._units: list[Unit] = []  # to be handed over
+        self._away = 0  # units that the store has
+        self._back: deque[tuple[Unit, BaseException | None]] = deque()  # verdicts to be told
+
+    def leave(self, desk: Desk, unit: Unit) -> None:
+        """Take a unit along next time; `Desk.land` is told what became of it."""
+        unit.desk = desk
+        self._units.append(unit)
+        if not self._away:
+            self.dispatcher.enlist(self)
+
+    def step(self) -> int:
+        """Tell some verdicts, or set out. Called by a worker, never by anybody else."""
+        back = self._back
+        told = min(len(back), self.dispatcher.turns)
+        for _ in range(told):
+            unit, error = back.popleft()
+            unit.desk.land(unit, error)
+        if back or (told and self._units):
+            self.dispatcher.enlist(self)
+        elif self._units and not self._away:
+            self._set_out()
+        return told or 1
+
+    def _set_out(self) -> None:
+        units, self._units = self._units, []
+        self._away = len(units)
+        try:
+            self._store.submit_all(units, self._return)
+        except TrouperError as error:  # closed, or lost
+            self._return(units, [error.again() for _ in units])
+
+    def _return(self, units: Sequence[Unit], errors: Sequence[BaseException | None]) -> None:
+        # Runs in the loop's callback task: note and enlist, nothing else.
+        self._away -= len(units)
+        self._back.extend(zip(units, errors, strict=True))
+        if not self.dispatcher.closed:
+            self.dispatcher.enlist(self)
