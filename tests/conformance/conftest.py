@@ -10,7 +10,7 @@ import trio.testing
 
 from trouper.errors import TrouperError
 from trouper.store import MemoryStore
-from trouper.testing.conformance import host
+from trouper.testing.conformance import drain, host
 
 Catches = Callable[[str, Callable[[], None], trio.testing.MockClock], Awaitable[None]]
 
@@ -33,7 +33,7 @@ def catches() -> Catches:
 
 async def objections(law: str, clock: trio.testing.MockClock) -> list[BaseException]:
     store = MemoryStore()
-    subject = {each.__name__: each for each in host.LAWS}[law]
+    subject = {each.__name__: each for each in (*host.LAWS, *drain.LAWS)}[law]
     found: list[BaseException] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cancel_when_stuck, nursery.cancel_scope)

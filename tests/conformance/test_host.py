@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from trouper.store import LmdbStore, MemoryStore, Store
-from trouper.testing.conformance import host
+from trouper.testing.conformance import drain, host
 
 Make = Callable[[], Store]
 
@@ -50,7 +50,7 @@ async def bounded(seconds: float) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("law", host.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("law", [*host.LAWS, *drain.LAWS], ids=lambda law: law.__name__)
 async def test_law(
     law: host.Law, kind: str, mock_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:

@@ -20,12 +20,11 @@ from trouper.actors.groups import (
     GroupDrain,
     GroupHandle,
     GroupRow,
-    Outcome,
-    Retry,
     Runner,
     Settlement,
     _actor,
     _attempts,
+    _drain,
     _host,
     _ledger,
     _rules,
@@ -78,6 +77,27 @@ def the_counter_is_bumped_before_the_fence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_actor, "finalise_all", finalise_all)
 
 
+@breaks("two_owners_of_one_group_never_share_a_rank")
+def a_rank_is_one_more_than_was_read_before(patch: pytest.MonkeyPatch) -> None:
+    sound = GroupActor.plan
+
+    def plan(self: GroupActor, inbox: Any) -> Any:
+        seen, made = self.last_sequence, sound(self, inbox)
+        if made is not None:
+            unit = made.unit
+
+            def read_then_max(tx: Tx) -> Any:
+                row = tx.get(GROUP_TABLE, group_key(self.key), GroupRow)
+                assert row is not None
+                tx.put(GROUP_TABLE, group_key(self.key), replace(row, counter=seen))
+                return unit(tx)
+
+            made.unit = read_then_max
+        return made
+
+    patch.setattr(GroupActor, "plan", plan)
+
+
 @breaks("narrowing_is_journaled")
 def narrowing_stays_in_memory(patch: pytest.MonkeyPatch) -> None:
     sound = _ledger.close_group
@@ -122,7 +142,7 @@ def ties_go_to_whom_the_loop_ran_first(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("shutdown_journals_no_terminal")
 def a_shutdown_counts_as_a_cancel(patch: pytest.MonkeyPatch) -> None:
-    async def attempt(runner: Runner, context: EffectContext) -> Outcome | Retry:
+    async def attempt(runner: Runner, context: EffectContext) -> Any:
         return await sound_attempt(runner, context) or Cancelled()
 
     patch.setattr(_attempts, "attempt", attempt)
@@ -269,6 +289,48 @@ def a_drain_works_beside_its_host(patch: pytest.MonkeyPatch) -> None:
 @breaks("a_drain_wakes_whoever_waits_on_another_host")
 def a_drain_keeps_its_news(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EffectHost, "changed_by_drain", lambda self, key: self.noticed(key))
+
+
+@breaks("a_stopped_drain_starts_nothing")
+def a_drain_never_stops(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupDrain, "stop", lambda self: None)
+
+
+@breaks("a_drain_that_ends_with_its_host_is_no_outcome")
+def a_cut_drain_counts_as_a_cancel(patch: pytest.MonkeyPatch) -> None:
+    a_shutdown_counts_as_a_cancel(patch)
+
+
+@breaks("an_overtaken_drain_reports_contested")
+def a_drain_takes_every_claim_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_drain, "held", lambda child: None)
+
+
+@breaks("a_cancel_drain_journals_cancelled_and_runs_nothing")
+def a_drain_runs_whatever_was_declared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupDrain, "_cancel", GroupDrain._run)
+
+
+@breaks("the_drain_lists_closed_groups_only")
+def every_group_qualifies_for_the_drain(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupRow, "closed", property(lambda self: True))
+
+
+@breaks("a_miss_is_no_outcome")
+def a_miss_is_failed_by_the_drain(patch: pytest.MonkeyPatch) -> None:
+    sound = GroupDrain._run
+
+    async def run(self: GroupDrain, key: str) -> Any:
+        report = await sound(self, key)
+        await self._cancel(key)
+        return report
+
+    patch.setattr(GroupDrain, "_run", run)
+
+
+@breaks("a_drain_reports_a_live_lease_of_another_host")
+def a_drain_takes_what_another_host_works_on(patch: pytest.MonkeyPatch) -> None:
+    a_lease_of_another_host_is_no_obstacle(patch)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,14 @@ import trio.testing
 from outcome import Outcome
 
 from ..._ids import Incarnation
-from ...actors.groups import EffectHost, RunnerResolver, open_host
+from ...actors.groups import (
+    EffectEnvelope,
+    EffectHost,
+    Runner,
+    RunnerResolver,
+    SignalRunner,
+    open_host,
+)
 from ...errors import CorruptRecord, StoreClosed
 from ...store import TABLES, Store, Submission, Unit
 from ...store._base import BaseStore
@@ -44,6 +51,10 @@ class Runtime(Protocol):
 
     async def stop(self, host: EffectHost) -> None:
         """End one host in good order, with no grace; the others live on."""
+        ...
+
+    def waits(self, envelope: EffectEnvelope) -> Runner:
+        """Return the runner of a wait for a signal, for a resolver of this life to hand out."""
         ...
 
     def advance(self, seconds: float) -> None:
@@ -149,6 +160,10 @@ class _Life:
                 raise
         finally:
             ended.set()
+
+    def waits(self, envelope: EffectEnvelope) -> Runner:
+        """See `Runtime.waits`."""
+        return SignalRunner(self._store, envelope)
 
     async def stop(self, host: EffectHost) -> None:
         """See `Runtime.stop`."""

@@ -1,11 +1,11 @@
-"""Laws of takeover and of the drain: fences decide, never luck."""
+"""Laws of the drain: it acts where nobody can come back, claims first, and invents nothing."""
 
 from __future__ import annotations
 
 import trio
 import trio.testing
 
-from ...actors.groups import Cancelled, ChildState, Completed, DrainReport, GroupHandle
+from ...actors.groups import Cancelled, ChildState, Completed, DrainReport
 from ...errors import DrainDeferred, GroupShapeError
 from ._host_bench import HostBench
 from ._host_cast import CANCEL, RUN_ON, Cast, order, refused, rest
@@ -14,109 +14,6 @@ from ._host_cast import CANCEL, RUN_ON, Cast, order, refused, rest
 def states(report: DrainReport) -> dict[int, str]:
     """Return what a report says, by position."""
     return {child.position: str(child.state) for child in report.children}
-
-
-async def a_taken_over_child_burns_no_rank(bench: HostBench) -> None:
-    """After its lease ran out: the old owner's late result is not counted, and uses nothing up."""
-    key = bench.key("fence")
-    old, new = Cast(key), Cast(key, missing={2})
-    for part in old.parts:
-        part.result, part.deaf = "late", True  # an expiry never proves that the runner stopped
-    async with bench.runtime() as life:
-        with old.released():
-            first, second = await life.host(old.resolver, lease=30), await life.host(new.resolver)
-            await first.open_group(old.group())
-            await old.begun()
-            life.advance(31)
-            handle = await second.open_group(new.group())
-            await new.begun(0, 1)
-            assert new.attempts == [[2], [2], []]
-            await old.finish_in_turn(0, 1, 2)  # 2 was not taken over: its end closes the series
-            settled = await second.next_settlement(handle)
-            assert (settled.position, settled.sequence) == (2, 1)
-            await new.finish_in_turn(1, 0)
-            found = await rest(second, handle)
-            assert [(s.position, s.sequence, s.outcome) for s in found] == [
-                (1, 2, Completed(10)),
-                (0, 3, Completed(0)),
-            ]
-            assert await order(first, await first.open_group(old.group())) == [2, 1, 0]
-
-
-async def a_late_result_after_the_new_owner_s_is_not_counted(bench: HostBench) -> None:
-    """Settled is settled: the journal does not change any more."""
-    key = bench.key("late result")
-    old, new = Cast(key, 2), Cast(key, 2)
-    for part in old.parts:
-        part.result, part.deaf = "late", True
-    async with bench.runtime() as life:
-        with old.released():
-            first, second = await life.host(old.resolver, lease=30), await life.host(new.resolver)
-            await first.open_group(old.group())
-            await old.begun()
-            life.advance(31)
-            handle = await second.open_group(new.group())
-            await new.finish_in_turn(1, 0)
-            found = await rest(second, handle)
-            before = life.journal()
-            old.finish()
-            await old[0].left.wait()
-            await old[1].left.wait()
-            await life.stop(first)  # waits until its last end met the fence
-            assert life.journal() == before
-            assert await rest(second, await second.open_group(new.group())) == found
-
-
-async def a_live_lease_is_not_taken(bench: HostBench) -> None:
-    """The second host runs nothing, and still gets the ranks of the first."""
-    key = bench.key("live")
-    one, two = Cast(key), Cast(key)
-    async with bench.runtime() as life:
-        first, second = await life.host(one.resolver), await life.host(two.resolver)
-        await first.open_group(one.group())
-        await one.begun()
-        handle = await second.open_group(two.group())
-        assert two.asked == []
-        await one.finish_in_turn(2, 0, 1)
-        assert await order(second, handle) == [2, 0, 1]
-        assert two.attempts == [[], [], []]
-
-
-async def a_lease_is_renewed_while_its_runner_lives(bench: HostBench) -> None:
-    """Time alone takes nothing from a host that does its work."""
-    key = bench.key("renew")
-    one, two = Cast(key), Cast(key)
-    async with bench.runtime() as life:
-        first, second = await life.host(one.resolver, lease=30), await life.host(two.resolver)
-        await first.open_group(one.group())
-        await one.begun()
-        for _ in range(6):
-            before = life.journal()
-            life.advance(10)
-            while life.journal() == before:  # ends when the renewal is durable
-                await trio.lowlevel.checkpoint()
-            await first.close_group(GroupHandle(bench.key("nobody"), 1), CANCEL)
-            await trio.testing.wait_all_tasks_blocked()  # its verdict came: it sleeps again
-        handle = await second.open_group(two.group())
-        assert two.asked == []
-        one.finish()
-        assert await order(second, handle) == [0, 1, 2]
-
-
-async def the_claims_of_a_dead_host_are_free_at_once(bench: HostBench) -> None:
-    """No time has to pass (ruling 6)."""
-    key = bench.key("death")
-    one, two = Cast(key), Cast(key)
-    async with bench.runtime() as life:
-        first, second = await life.host(one.resolver), await life.host(two.resolver)
-        await first.open_group(one.group())
-        await one.finish_in_turn(1)
-        await second.next_settlement(await second.open_group(two.group()))
-        await life.stop(first)
-        handle = await second.open_group(two.group())
-        await two.finish_in_turn(2, 0)
-        assert await order(second, handle) == [1, 2, 0]
-        assert two.attempts == [[2], [], [2]]
 
 
 async def draining_an_unknown_group_is_refused(bench: HostBench) -> None:
@@ -283,12 +180,77 @@ async def a_miss_is_no_outcome(bench: HostBench) -> None:
         ]
 
 
+async def a_stopped_drain_starts_nothing(bench: HostBench) -> None:
+    """Every unsettled child is reported as interrupted, and the journal is as it was."""
+    key = bench.key("stopped")
+    first, second = Cast(key), Cast(key)
+    async with bench.runtime("crash") as life:
+        host = await life.host(first.resolver)
+        await host.open_group(first.group(RUN_ON))
+        await first.finish_in_turn(1)
+        await host.next_settlement(await host.open_group(first.group(RUN_ON)))
+    async with bench.runtime() as life:
+        host = await life.host(second.resolver)
+        drain, before = host.drain(), life.journal()
+        drain.stop()
+        report = await drain.run(key)
+        assert states(report) == dict.fromkeys((0, 2), ChildState.INTERRUPTED)
+        assert (report.settled, report.is_complete) == (1, False)
+        assert second.attempts == [[], [], []]
+        assert life.journal() == before
+
+
+async def a_drain_that_ends_with_its_host_is_no_outcome(bench: HostBench) -> None:
+    """What it ran is interrupted and unsettled, and the next drain finishes it."""
+    key = bench.key("cut drain")
+    first, second, third = Cast(key, 2), Cast(key, 2), Cast(key, 2)
+    async with bench.runtime("crash") as life:
+        await (await life.host(first.resolver)).open_group(first.group(RUN_ON))
+        await first.begun()
+    async with bench.runtime() as life:
+        host, other = await life.host(second.resolver), await life.host(third.resolver)
+        reports: list[DrainReport] = []
+
+        async def drain() -> None:
+            reports.append(await host.drain().run(key))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drain)
+            await second.begun()
+            await life.stop(host)
+        assert states(reports[0]) == dict.fromkeys((0, 1), ChildState.INTERRUPTED)
+        third.finish()
+        assert (await other.drain().run(key)).is_complete
+        assert third.attempts == [[3], [3]]
+
+
+async def an_overtaken_drain_reports_contested(bench: HostBench) -> None:
+    """Its lease ran out, and another owner took its children: the fence moved, nothing is lost."""
+    key = bench.key("contested")
+    first, second, third = Cast(key, 2), Cast(key, 2), Cast(key, 2)
+    async with bench.runtime("crash") as life:
+        await (await life.host(first.resolver)).open_group(first.group(RUN_ON))
+        await first.begun()
+    async with bench.runtime() as life:
+        drains, takes = await life.host(second.resolver, lease=30), await life.host(third.resolver)
+        reports: list[DrainReport] = []
+
+        async def drain() -> None:
+            reports.append(await drains.drain().run(key))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drain)
+            await second.begun()
+            life.advance(31)
+            handle = await takes.open_group(third.group(RUN_ON))
+            await third.begun()
+        assert states(reports[0]) == dict.fromkeys((0, 1), ChildState.CONTESTED)
+        await third.finish_in_turn(1, 0)
+        assert await order(takes, handle) == [1, 0]
+        assert (await drains.drain().run(key)).is_complete
+
+
 DRAIN_LAWS = (
-    a_taken_over_child_burns_no_rank,
-    a_late_result_after_the_new_owner_s_is_not_counted,
-    a_live_lease_is_not_taken,
-    a_lease_is_renewed_while_its_runner_lives,
-    the_claims_of_a_dead_host_are_free_at_once,
     draining_an_unknown_group_is_refused,
     the_drain_lists_closed_groups_only,
     a_cancel_drain_journals_cancelled_and_runs_nothing,
@@ -297,4 +259,7 @@ DRAIN_LAWS = (
     a_drain_defers_to_this_host_s_own_work,
     a_drain_reports_a_live_lease_of_another_host,
     a_miss_is_no_outcome,
+    a_stopped_drain_starts_nothing,
+    a_drain_that_ends_with_its_host_is_no_outcome,
+    an_overtaken_drain_reports_contested,
 )

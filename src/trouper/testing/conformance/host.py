@@ -1,4 +1,4 @@
-"""What every effect host must do: one law per rule of effect groups.
+"""What every effect host must do: one law per rule of effect groups; the drain is `drain`.
 
     @pytest.mark.parametrize("law", host.LAWS, ids=lambda law: law.__name__)
     async def test_law(law, mock_clock):
@@ -18,11 +18,12 @@ from typing import Final
 from ._host_bench import EmbeddedBench, Ending, HostBench, Runtime
 from ._host_cast import Cast, Part, refused
 from ._host_close import CLOSE_LAWS
-from ._host_drain import DRAIN_LAWS
+from ._host_fence import FENCE_LAWS
 from ._host_open import OPEN_LAWS
 from ._host_rank import RANK_LAWS
 from ._host_retire import RETIRE_LAWS
 from ._host_retry import RETRY_LAWS
+from ._host_signals import SIGNAL_LAWS
 
 Law = Callable[[HostBench], Awaitable[None]]
 
@@ -30,9 +31,10 @@ LAWS: Final[tuple[Law, ...]] = (
     *OPEN_LAWS,
     *RANK_LAWS,
     *CLOSE_LAWS,
-    *DRAIN_LAWS,
+    *FENCE_LAWS,
     *RETIRE_LAWS,
     *RETRY_LAWS,
+    *SIGNAL_LAWS,
 )
 
 __all__ = (
