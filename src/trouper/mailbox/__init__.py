@@ -14,6 +14,7 @@ from ._control import order as order
 from ._control import put_back as put_back
 from ._control import run_control as run_control
 from ._dispatcher import Dispatcher as Dispatcher
+from ._dispatcher import News as News
 from ._dispatcher import ReadyQueue as ReadyQueue
 from ._intake import REJECT as REJECT
 from ._intake import Intake as Intake
@@ -63,6 +64,7 @@ __all__ = (
     "Job",
     "Mailbox",
     "MailboxStatistics",
+    "News",
     "Overflow",
     "Owed",
     "Priority",

@@ -44,6 +44,18 @@ class ReadyQueue(Protocol):
     def __len__(self) -> int: ...
 
 
+class News(Protocol):
+    """An event of trio, or what wakes its waiters in an order that somebody chooses."""
+
+    def set(self) -> None:
+        """Let everybody wake who waits, and who will."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        ...
+
+
 class Dispatcher:
     """Runs mailboxes, steppers and jobs on workers in ``nursery``.
 
@@ -137,6 +149,10 @@ class Dispatcher:
 
         What nobody else has to know: a schedule does, to tell which orders matter.
         """
+
+    def news(self, stepper: Stepper) -> News:
+        """Return what a stepper sets when whoever waits for news of it shall wake."""
+        return trio.Event()
 
     async def pay(self) -> None:
         """Yield to trio, and give the next credit of calls that need not."""

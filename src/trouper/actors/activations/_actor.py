@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from ...errors import (
     CorruptRecord,
     FenceMoved,
@@ -19,6 +17,7 @@ from ...errors import (
     TrouperError,
     UnknownActivity,
 )
+from ...mailbox import News
 from ...store import PLAIN, Shape
 from .._writer import Plan, SingleWriter
 from ..groups import (
@@ -77,14 +76,15 @@ class ActivationActor(SingleWriter[Command]):
         self.key = row.key
         self.row = row
         self._fresh = fresh  # the journal does not hold the row yet
-        self._born: trio.Event | None = None  # for whoever waits until the journal holds it
+        self._born: News | None = None  # for whoever waits until the journal holds it
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
         self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
         self._step = SingleStep(service.host, self._step_news)
         self._watching: str = ""  # the group whose news we asked for
         self._gone = False  # not live any more: nothing is decided here
-        self._told = trio.Event()  # whoever waits has his answer, or learns that none comes
+        # Whoever waits has his answer, or learns that none comes.
+        self._told = self.dispatcher.news(self)
         self.outcome: Outcome | None = None
         self.stuck: Exception | None = None
         service.host.close_behind(self)
@@ -119,7 +119,7 @@ class ActivationActor(SingleWriter[Command]):
         """Wait until the journal holds it, or it left memory."""
         if self._fresh and not self._gone:
             if self._born is None:
-                self._born = trio.Event()
+                self._born = self.dispatcher.news(self)
             await self._born.wait()
 
     @property

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import trio
-
 from ...errors import CorruptGroup, FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
 from ._handle import GroupHandle, Settlement
@@ -66,7 +64,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
     def __init__(self, host: LiveGroups, row: GroupRow, children: Sequence[ChildRow]) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
         self._host = host
-        self._news = trio.Event()  # set and replaced at each change of the view
+        self._news = self.dispatcher.news(self)  # set and replaced at each change of the view
         self.running: dict[int, RunningChild] = {}  # writer: the host's dispatch and `ended`
         self.given_up: dict[int, int] = {}  # position -> token of an attempt that is over
         self.stuck: Exception | None = None  # why a child cannot come to its end here
@@ -159,7 +157,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
     def announce(self) -> None:
         """Tell whoever waits that the view changed."""
         self._news.set()
-        self._news = trio.Event()
+        self._news = self.dispatcher.news(self)
         for watcher in list(self.watchers):
             watcher()
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-import trio
-
 from ...errors import CorruptRecord
-from ...mailbox import Dispatcher
+from ...mailbox import Dispatcher, News
 from ...store import Store
 from .._writer import Plan, SingleWriter
 from ._rows import GROUP_TABLE, report_damage
@@ -36,7 +34,7 @@ class Sweeper(SingleWriter[bytes]):
         self._name = name
         self._scope_gone = scope_gone
         self._stopped = False
-        self._gone: dict[bytes, trio.Event] = {}  # sweeps that somebody waits for
+        self._gone: dict[bytes, News] = {}  # sweeps that somebody waits for
 
     @property
     def name(self) -> str:
@@ -59,7 +57,7 @@ class Sweeper(SingleWriter[bytes]):
 
     async def until_gone(self, where: bytes) -> None:
         """Wait for the end of a sweep, or of this host; the next one goes on with it."""
-        gone = self._gone.setdefault(where, trio.Event())
+        gone = self._gone.setdefault(where, self.dispatcher.news(self))
         if self._stopped or self._store.get(GROUP_TABLE, where, SweepRow) is None:
             self._over(where)
         await gone.wait()

@@ -91,7 +91,7 @@ class OperationActor(SingleWriter[Command]):
         super().__init__(host.dispatcher, host.store, host.fail)
         self.host = host
         self._keep = keep
-        self._news = trio.Event()
+        self._news = self.dispatcher.news(self)
         self._live = 0  # token of the attempt that runs here; 0 when none does
         self.key = row.key
         self.row = row
@@ -240,7 +240,7 @@ class OperationActor(SingleWriter[Command]):
 
     def _announce(self) -> None:
         self._news.set()
-        self._news = trio.Event()
+        self._news = self.dispatcher.news(self)
 
 
 def _is_attempted(row: OperationRow, host: EffectHost) -> bool:
