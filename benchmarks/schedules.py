@@ -23,7 +23,7 @@ from _explorer.tokens import robustness
 from _kit.command import command
 from _kit.report import Result, now, versions
 
-CAP, QUICK_CAP = 10_000, 60
+CAP, QUICK_CAP = 10_000, 20
 
 
 def run(quick: bool) -> Result:

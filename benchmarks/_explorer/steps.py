@@ -71,7 +71,7 @@ def _cost(play: Play, strategy: str, steps: int) -> float:
                 counted,
                 strategy=strategy,
                 rules=Rules(),
-                budget=100,
+                budget=10,
                 seed=seed,
                 keep_going=True,
                 tries=1,
