@@ -7,9 +7,9 @@ on the way out activations leave memory before the host stops their running work
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
 
@@ -21,17 +21,19 @@ from .activations import ActivationRunner, Activations
 from .groups import (
     Activity,
     ActivityRegistry,
+    Clock,
     Effect,
     EffectEnvelope,
     EffectHost,
     EffectRunner,
     Runner,
     SignalRunner,
-    Tasks,
     TimerRunner,
-    WallClock,
 )
 from .operations import Operations
+
+if TYPE_CHECKING:
+    from ._parts import Parts
 
 T = TypeVar("T")
 THREADS = max(4, 2 * (os.cpu_count() or 2))
@@ -97,7 +99,7 @@ class DurableSide:
         history_limit: int,
         signal_limit: int,
         keep_groups: bool,
-        tasks: Callable[[trio.Nursery], Tasks],
+        parts: Parts,
     ) -> None:
         self.store = store
         self.registry = ActivityRegistry(listed)
@@ -106,9 +108,9 @@ class DurableSide:
         self._history_limit = history_limit
         self._signal_limit = signal_limit
         self._keep_groups = keep_groups
-        self._tasks = tasks
+        self._parts = parts
         self._threads = trio.CapacityLimiter(THREADS)
-        self._clock: WallClock
+        self._clock: Clock
         self._own: trio.CancelScope | None = None
         self._host: EffectHost | None = None
         self._activations: Activations | None = None
@@ -131,13 +133,13 @@ class DurableSide:
 
     async def open(self, nursery: trio.Nursery, system: Owner) -> None:
         """Wire, validate, then recover."""
-        self._clock = WallClock()
+        self._clock = self._parts.clock()
         self._own = trio.CancelScope()
         ready = _Ready()
         nursery.start_soon(_own_nursery, self._own, ready)
         with trio.CancelScope(shield=True):  # it comes in the next tick
             await ready.event.wait()
-        own = self._tasks(ready.nursery)
+        own = self._parts.tasks(ready.nursery)
         host = EffectHost(
             self.store,
             system.dispatcher,
@@ -148,7 +150,11 @@ class DurableSide:
         )
         self._host = host
         self._activations = Activations(
-            host, self.registry, history_limit=self._history_limit, keep_groups=self._keep_groups
+            host,
+            self.registry,
+            new_key=self._parts.new_key,
+            history_limit=self._history_limit,
+            keep_groups=self._keep_groups,
         )
         self._operations = Operations(host)
         host.register(self.resolve)

@@ -140,7 +140,7 @@ async def _open(
             history_limit=history_limit,
             signal_limit=signal_limit,
             keep_groups=keep_groups,
-            tasks=parts.tasks,
+            parts=parts,
         )
         around = run_system(durable=durable, shutdown=shutdown, parts=parts, **options)
         async with around as system:

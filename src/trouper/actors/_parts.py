@@ -5,6 +5,7 @@ Chosen once, when a system opens, so that nothing on the way of a message has to
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
 from ._traced import TracedRef
-from .groups import Tasks
+from .groups import Clock, Tasks, WallClock
 
 if TYPE_CHECKING:
     from ._runtime import Runtime
@@ -65,6 +66,14 @@ class Parts:
     def tasks(self, nursery: trio.Nursery) -> Tasks:
         """Return where the durable side starts its tasks: attempts, and what follows them."""
         return nursery
+
+    def clock(self) -> Clock:
+        """Return what tells the time of journaled facts."""
+        return WallClock()
+
+    def new_key(self) -> str:
+        """Return a key for work that was given none."""
+        return str(uuid.uuid4())
 
     def ready(self, runtime: Runtime) -> None:
         """Hear that the runtime is put together; nothing runs yet."""

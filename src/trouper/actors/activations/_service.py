@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,10 +61,12 @@ class Activations:
         host: EffectHost,
         registry: ActivityRegistry,
         *,
+        new_key: Callable[[], str],
         history_limit: int = HISTORY_LIMIT,
         keep_groups: bool = False,
     ) -> None:
         self.host = host
+        self._new_key = new_key
         self.registry = registry
         self.history_limit = history_limit
         self.keep_groups = keep_groups  # settled groups stay until their scope goes
@@ -88,7 +89,7 @@ class Activations:
             TypeError: the activity does not take these arguments.
             ShuttingDown: the system has closed.
         """
-        key = str(uuid.uuid4()) if key is None else require_key(key, "an activation")
+        key = self._new_key() if key is None else require_key(key, "an activation")
         name = ActivationKey(key)
         activity.require_call(args, {})
         self.require_open(key)

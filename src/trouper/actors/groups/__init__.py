@@ -106,6 +106,7 @@ from ._sweep import begin_sweep as begin_sweep
 from ._sweep import being_swept as being_swept
 from ._sweep import everything_in as everything_in
 from ._sweep import extent as extent
+from ._timer import Clock as Clock
 from ._timer import TimerRunner as TimerRunner
 from ._timer import WallClock as WallClock
 from ._timer import due_of as due_of
@@ -126,6 +127,7 @@ __all__ = (
     "ChildReport",
     "ChildRow",
     "ChildState",
+    "Clock",
     "Combinator",
     "Completed",
     "Disposition",
