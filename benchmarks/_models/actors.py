@@ -201,11 +201,11 @@ def takeover(*, fixed: bool, noise: int = 0) -> Scenario:
 
     async def lease_takeover(sim: Simulation) -> AsyncGenerator[None, None]:
         await chatter(sim, noise)
-        old = await sim.system.spawn(Owner, sim.journal, 1, name="old")
-        new = await sim.system.spawn(Owner, sim.journal, 2, name="new")
+        old = await sim.system.spawn(Owner, sim.system.store, 1, name="old")
+        new = await sim.system.spawn(Owner, sim.system.store, 2, name="new")
         registry = await sim.system.spawn(Registry, name="registry")
         supervisor = await sim.system.spawn(
-            Supervisor, sim.journal, (old, new), registry, fixed, name="supervisor"
+            Supervisor, sim.system.store, (old, new), registry, fixed, name="supervisor"
         )
         supervisor.tell(Go())
         yield
@@ -250,7 +250,7 @@ def finalise(*, fixed: bool, noise: int = 0) -> Scenario:
     """Two-transaction finalise: a crash between a row and its rank leaves a row without a rank."""
 
     async def boot(sim: Simulation) -> None:
-        child = await sim.system.spawn(Child, sim.journal, fixed, name="child")
+        child = await sim.system.spawn(Child, sim.system.store, fixed, name="child")
         child.tell(Go())
 
     async def settlement(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -448,8 +448,10 @@ class Alarm(Actor[Go | Due]):
 
 
 class Planner(Actor[Go]):
-    def __init__(self, hub: Ref[Announce], alarm: Ref[Go], fixed: bool) -> None:
-        self.hub, self.alarm, self.fixed = hub, alarm, fixed
+    def __init__(
+        self, hub: Ref[Announce], alarm: Ref[Go], registry: Ref[Moved], fixed: bool
+    ) -> None:
+        self.hub, self.alarm, self.registry, self.fixed = hub, alarm, registry, fixed
 
     @handles(Go)
     async def plan(self, message: Go) -> None:
@@ -458,6 +460,7 @@ class Planner(Actor[Go]):
             self.alarm.tell(Go())
         else:
             self.alarm.tell(Go())
+            await self.registry.ask(Moved())
             await self.hub.ask(Announce())
 
 
@@ -468,7 +471,8 @@ def announce(*, fixed: bool, noise: int = 0) -> Scenario:
         await chatter(sim, noise)
         hub = await sim.system.spawn(Hub, name="hub")
         alarm = await sim.system.spawn(Alarm, hub, name="alarm")
-        planner = await sim.system.spawn(Planner, hub, alarm, fixed, name="planner")
+        registry = await sim.system.spawn(Registry, name="registry")
+        planner = await sim.system.spawn(Planner, hub, alarm, registry, fixed, name="planner")
         planner.tell(Go())
         yield
         assert await hub.ask(Fired()), "it was due and nobody heard of it"
