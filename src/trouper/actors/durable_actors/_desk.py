@@ -63,7 +63,7 @@ class Desk(Stepper):
     @property
     def name(self) -> str:
         """Return what schedules call it."""
-        return self.ref.label
+        return str(self.ref.label)
 
     # --- life -------------------------------------------------------------------------------------
 
