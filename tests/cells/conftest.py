@@ -39,6 +39,9 @@ ASK = """(data (i32.const 0) "p")
 
 SPIN = '(func (export "run") (param i32 i32) (result i64) (loop (br 0)) (i64.const 0))'
 
+# Modules that hold for every transport. What a spinning guest may not stop needs a thread.
+BOTH = ("test_attacks", "test_clock", "test_count", "test_pool", "test_system")
+
 COUNT = Path(__file__).parents[2] / "examples" / "guests" / "count.wasm"
 
 
@@ -81,6 +84,31 @@ class Kit:
         for number in range(seen.cells):
             data = b"still here %d" % number
             assert await pool.run(echo, data) == data
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test of cells on both transports: one suite, and what it says holds for both."""
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH:
+        metafunc.parametrize("transport", ["thread", "lock-step"], indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what there is only with threads, such as ending a guest in the middle of a loop."""
+    items[:] = [
+        item
+        for item in items
+        if item.get_closest_marker("needs_threads") is None
+        or getattr(item, "callspec").params.get("transport") == "thread"  # noqa: B009
+    ]
+
+
+@pytest.fixture(autouse=True)
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Make pools with this transport where the test asks for none."""
+    kind: str = getattr(request, "param", "thread")
+    options: dict[str, Any] = dict(CellPool.__init__.__kwdefaults__ or {})
+    monkeypatch.setattr(CellPool.__init__, "__kwdefaults__", options | {"transport": kind})
+    return kind
 
 
 @pytest.fixture

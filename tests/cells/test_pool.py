@@ -84,7 +84,7 @@ async def test_no_run_sees_the_memory_of_another(kit: Any) -> None:
 
 
 @pytest.mark.parametrize("style", ["async", "plain", "callable"])
-async def test_a_provider_takes_and_returns_bytes(kit: Any, style: str) -> None:
+async def test_a_provider_takes_and_returns_bytes(kit: Any, style: str, transport: str) -> None:
     seen: list[tuple[bytes, ProviderContext, bool]] = []
     loop = threading.get_ident()
 
@@ -104,7 +104,8 @@ async def test_a_provider_takes_and_returns_bytes(kit: Any, style: str) -> None:
     async with CellPool(1) as pool:
         out = await pool.run(kit.make(kit.ASK, {"p": provider}, name="g"), b"abc", key="job/1")
         assert out == b"ABC"
-        assert seen == [(b"abc", ProviderContext("job/1", "g", 0), style != "plain")]
+        on_loop = style != "plain" or transport == "lock-step"
+        assert seen == [(b"abc", ProviderContext("job/1", "g", 0), on_loop)]
         await kit.assert_whole(pool)
 
 
@@ -242,6 +243,7 @@ async def _cancel_when_waiting(pool: CellPool, scope: trio.CancelScope) -> None:
 # --- the end of a run by its caller
 
 
+@pytest.mark.needs_threads
 async def test_cancelling_a_spinning_guest_frees_its_cell_only(kit: Any) -> None:
     gate, other = Gate(), Gate()
     async with CellPool(2) as pool, trio.open_nursery() as nursery:
@@ -354,8 +356,8 @@ class Tap:
 
     def __init__(self, pool: CellPool, monkeypatch: pytest.MonkeyPatch) -> None:
         self._go, self._sent = go, sent = threading.Event(), threading.Event()
-        thread = pool._slots[0].thread
-        token, on_frame, run = thread._token, thread._on_frame, thread._runtime.run
+        thread: Any = pool._slots[0].transport
+        token, on_frame, run = thread._token, thread._returned, thread._runtime.run
 
         class Token:
             def run_sync_soon(self, call: Any, *args: Any) -> None:
@@ -376,6 +378,7 @@ class Tap:
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])
+@pytest.mark.needs_threads
 async def test_a_kill_in_the_tick_of_completion_loses_to_what_was_decided_first(
     kit: Any, monkeypatch: pytest.MonkeyPatch, cancel_first: bool
 ) -> None:
@@ -425,6 +428,7 @@ async def test_random_cancels_never_hit_the_next_lease(kit: Any) -> None:
 # --- evidence
 
 
+@pytest.mark.needs_threads
 async def test_a_plain_provider_that_blocks_for_ever_quarantines_its_cell(kit: Any) -> None:
     entered, release = trio.Event(), threading.Event()
     token = trio.lowlevel.current_trio_token()
@@ -455,11 +459,13 @@ async def test_a_plain_provider_that_blocks_for_ever_quarantines_its_cell(kit: A
         await kit.assert_whole(pool)
 
 
+@pytest.mark.needs_threads
 async def test_a_frame_that_does_not_return_quarantines_its_cell_and_the_last_fails_the_queue(
     kit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with CellPool(1, cleanup=0.02) as pool:
-        runtime = pool._slots[0]._runtime
+        thread: Any = pool._slots[0].transport
+        runtime = thread._runtime
         release, run = threading.Event(), runtime.run
 
         def stuck(job: Any) -> Any:
@@ -688,6 +694,7 @@ async def test_a_missing_file_is_refused_with_its_path(tmp_path: Any) -> None:
         assert caught.value.rule == "readable"
 
 
+@pytest.mark.needs_threads
 async def test_a_compilation_that_takes_too_long_is_refused(
     kit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

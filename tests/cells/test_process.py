@@ -42,7 +42,7 @@ print("left trio")
 
 FRAME = """
         slot = pool._slots[0]
-        slot._runtime.run = lambda job: blocks_for_ever(b"")
+        slot.transport._runtime.run = lambda job: blocks_for_ever(b"")
 """
 
 

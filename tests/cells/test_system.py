@@ -157,6 +157,7 @@ async def test_a_guest_that_is_given_no_bytes_is_refused_as_an_outcome(
 # --- ends that are no outcomes
 
 
+@pytest.mark.needs_threads
 async def test_the_loser_of_a_race_gives_its_cell_back(kit: Any, store: Store) -> None:
     spins = trio.Event()
 
@@ -195,7 +196,7 @@ async def test_the_loser_of_a_race_gives_its_cell_back(kit: Any, store: Store) -
 
 
 @pytest.mark.parametrize("leave", ["normally", "by an error", "by a cancel"])
-@pytest.mark.parametrize("body", ["waits", "spins"])
+@pytest.mark.parametrize("body", ["waits", pytest.param("spins", marks=pytest.mark.needs_threads)])
 async def test_closing_kills_a_running_guest_without_a_terminal_and_the_next_open_runs_it_again(
     kit: Any, tmp_path: Path, body: str, leave: str
 ) -> None:

@@ -19,6 +19,7 @@ from ._compile import IN_THREAD_BYTES, compile_apart
 from ._guest import Guest
 from ._limits import AdmissionLimits
 from ._sections import check_sections
+from ._transport import TransportName
 
 if TYPE_CHECKING:
     from ._wasm import Compiler, Image, Shape
@@ -28,10 +29,16 @@ KNOWN_GUESTS: Final = 256
 
 
 class Admission:
-    """Admits modules for the engines of one pool. Used from the loop's thread."""
+    """Admits modules for the engines of one pool. Used from the loop's thread.
 
-    def __init__(self, compiler: Compiler, limits: AdmissionLimits, memory: int) -> None:
+    In lock-step a small module is compiled on the loop. A large one has its process all the same.
+    """
+
+    def __init__(
+        self, compiler: Compiler, limits: AdmissionLimits, memory: int, transport: TransportName
+    ) -> None:
         self._compiler = compiler
+        self._is_inline = transport == "lock-step"
         self._limits = limits
         self._memory = memory
         # One compilation at a time: it takes a core, and memory in proportion to the module.
@@ -92,8 +99,13 @@ class Admission:
         )
 
     async def _compiled(self, guest: Guest) -> tuple[Image, Shape]:
-        binary = await run_in_thread(self._read, guest, abandon_on_cancel=True)
+        if self._is_inline:
+            binary = self._read(guest)
+        else:
+            binary = await run_in_thread(self._read, guest, abandon_on_cancel=True)
         if len(binary) <= IN_THREAD_BYTES:
+            if self._is_inline:
+                return self._compile(guest.digest, binary)
             return await run_in_thread(
                 self._compile, guest.digest, binary, abandon_on_cancel=True, limiter=self._worker
             )

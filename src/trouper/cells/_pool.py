@@ -28,6 +28,7 @@ from ._limits import MAX_MEMORY, PAGE, AdmissionLimits
 from ._quarantine import CellView, PoolStatistics, Quarantine
 from ._runner import GuestRunner
 from ._slot import Slot
+from ._transport import TRANSPORTS, TransportName
 
 if TYPE_CHECKING:
     from ._wasm import Compiler, Frame, Runtime
@@ -46,9 +47,13 @@ class CellPool:
         memory: The largest ``GuestLimits.memory`` that these cells carry; so much address space
             is reserved for each run.
         admission: What a module may declare.
+        transport: ``"thread"`` lets the loop go on while guest code runs. ``"lock-step"`` is for
+            deterministic tests: the loop stands still until the guest asks for something or
+            ends, plain providers and small compilations run on the loop, so nothing ever runs
+            beside it. A guest ends there by its fuel; its deadline counts only while it waits,
+            and ten real seconds without a word are `GuestDeadline`.
 
-    Cells run in real threads: with an autojump clock, deadlines and the cleanup cap jump past
-    them.
+    A virtual clock with autojump stands still while guest code runs.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class CellPool:
         cleanup: float = 5.0,
         memory: int = 64 << 20,
         admission: AdmissionLimits | None = None,
+        transport: TransportName = "thread",
     ) -> None:
         if type(n) is not int or not 1 <= n <= MAX_CELLS:
             raise ValueError(f"a pool has 1 to {MAX_CELLS} cells, not {n!r}")
@@ -68,11 +74,14 @@ class CellPool:
             raise ValueError(f"cleanup must be more than 0 seconds, not {cleanup!r}")
         if memory % PAGE or not 0 < memory <= MAX_MEMORY:
             raise ValueError(f"memory must be a multiple of {PAGE} up to {MAX_MEMORY}")
+        if transport not in TRANSPORTS:
+            raise ValueError(f"transport is one of {', '.join(TRANSPORTS)}, not {transport!r}")
         self.kind = "guest"
         self.n = n
         self.queue = queue
         self.cleanup = cleanup
         self.memory = memory
+        self.transport: TransportName = transport
         self._manager: AbstractAsyncContextManager[trio.Nursery]
         self.nursery: trio.Nursery
         self.token: trio.lowlevel.TrioToken
@@ -92,14 +101,17 @@ class CellPool:
     async def __aenter__(self) -> Self:
         if self._slots:
             raise ShuttingDown("this pool was used before: make a new CellPool")
-        compiler, runtimes = await run_in_thread(_load, self.n, self.memory)
-        self._admission = Admission(compiler, self._limits, self.memory)
+        if self.transport == "lock-step":
+            compiler, runtimes = _load(self.n, self.memory)
+        else:
+            compiler, runtimes = await run_in_thread(_load, self.n, self.memory)
+        self._admission = Admission(compiler, self._limits, self.memory, self.transport)
         self.token = trio.lowlevel.current_trio_token()
         self._manager = trio.open_nursery()
         self.nursery = await self._manager.__aenter__()
         self._slots = [Slot(index, self, runtime) for index, runtime in enumerate(runtimes)]
         for slot in self._slots:
-            slot.thread.start()
+            slot.transport.open()
         self._free.extend(self._slots)
         self._is_open = True
         return self
@@ -121,7 +133,7 @@ class CellPool:
         with trio.CancelScope(shield=True):
             interrupts.append(await _to_the_end(self._all_ended))  # by evidence, or by the cap
         for slot in self._slots:
-            slot.thread.stop()
+            slot.transport.retire()
         with trio.CancelScope(shield=True, deadline=trio.current_time() + self.cleanup):
             interrupts.append(await _to_the_end(self._threads_ended))
         # What is left are providers of quarantined cells. The body's error is not theirs, so it
@@ -139,7 +151,7 @@ class CellPool:
     async def _threads_ended(self) -> None:
         for slot in self._slots:
             if slot.cell.returned:
-                await slot.thread.ended.wait()
+                await slot.transport.ended.wait()
 
     # --- running
 

@@ -8,7 +8,6 @@ by the cell, up to the cleanup cap.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import logging
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import trio
 
 from ._activation import Activation, trapped
 from ._guest import Guest, Import, ProviderContext
+from ._transport import Transport
 
 Closer = Callable[[outcome.Outcome[object]], None]
 
@@ -31,7 +31,7 @@ def begin(
     name: str,
     request: bytes,
     nursery: trio.Nursery,
-    token: trio.lowlevel.TrioToken,
+    transport: Transport,
     closed: Closer,
 ) -> None:
     """Start a provider; ``closed`` is called on the loop's thread when it is physically done."""
@@ -47,16 +47,7 @@ def begin(
         else:
             activation.served.unpark()
     else:
-        call = partial(activation.context.run, provider.call, *arguments)
-        trio.lowlevel.start_thread_soon(call, partial(_deliver, token, closed), "trouper-provider")
-
-
-def _deliver(
-    token: trio.lowlevel.TrioToken, closed: Closer, result: outcome.Outcome[object]
-) -> None:
-    # When the run is over, so is the cell that this would be evidence for.
-    with contextlib.suppress(trio.RunFinishedError):
-        token.run_sync_soon(closed, result)
+        transport.provide(partial(activation.context.run, provider.call, *arguments), closed)
 
 
 @trio.lowlevel.enable_ki_protection

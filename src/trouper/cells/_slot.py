@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import outcome
 import trio
 
-from ..errors import ShuttingDown
+from ..errors import GuestDeadline, ShuttingDown
 from ._activation import Activation, result_of
 from ._cell import (
     Action,
@@ -28,10 +28,11 @@ from ._cell import (
     Returned,
     decide,
 )
+from ._lock_step import PATIENCE
 from ._provider import answer, begin
 from ._quarantine import CellView, Quarantine
 from ._shim import Shim
-from ._thread import CellThread
+from ._transport import TransportName, make_transport
 
 if TYPE_CHECKING:
     from ._wasm import Frame, Runtime
@@ -46,6 +47,7 @@ class Owner(Protocol):
     nursery: trio.Nursery
     token: trio.lowlevel.TrioToken
     cleanup: float
+    transport: TransportName
 
     def account(self, frame: Frame) -> None:
         """Add what a frame used to the totals."""
@@ -63,8 +65,9 @@ class Slot:
         self.index = index
         self.cell = Cell()
         self._owner = owner
-        self._runtime = runtime
-        self.thread = CellThread(f"trouper-cell-{index}", runtime, owner.token, self._on_frame)
+        self.transport = make_transport(
+            owner.transport, f"trouper-cell-{index}", runtime, owner.token, self
+        )
         self._activation: Activation | None = None
         self._cap: trio.CancelScope | None = None  # of the cleanup cap, while it runs
         self._last_guest = ""  # for the quarantine's text, once the activation is gone
@@ -137,20 +140,11 @@ class Slot:
         activation = self._activation
         assert activation is not None
         guest, generation = activation.guest, self.cell.generation
-        bridge, post = activation.bridge, self._owner.token.run_sync_soon
-
-        def ask(name: str, request: bytes) -> bytes | None:
-            # On the cell's thread. A kill that comes now has poisoned the replies already.
-            try:
-                post(self._on_request, generation, name, request)
-            except trio.RunFinishedError:
-                return None
-            return bridge.replies.get()
-
-        shim = Shim(guest.limits, frozenset(guest.imports), bridge, ask)
+        ask = self.transport.asker(generation, activation.bridge)
+        shim = Shim(guest.limits, frozenset(guest.imports), activation.bridge, ask)
         if guest.deadline is not None:
             activation.scope.deadline = trio.current_time() + guest.deadline
-        self.thread.post(
+        self.transport.start(
             Job(generation, activation.image, guest.export, activation.data, guest.limits, shim)
         )
 
@@ -161,10 +155,7 @@ class Slot:
         # host call, so one that misses the bump or the poison sees the flag.
         activation.bridge.dying = True
         activation.providers.cancel()
-        self.thread.hold_clock()
-        activation.bridge.replies.put(None)
-        if not self.cell.returned:
-            self._runtime.bump()
+        self.transport.kill(activation.bridge)
 
     def _end_lease(self) -> None:
         if self._cap is not None:
@@ -192,8 +183,8 @@ class Slot:
 
     # --- what the cell's thread and the providers say
 
-    def _on_frame(self, generation: int, frame: Frame) -> None:
-        self.thread.returned()
+    def on_frame(self, generation: int, frame: Frame) -> None:
+        """See `Listener.on_frame`."""
         activation = self._activation
         live = generation == self.cell.generation and activation is not None
         if activation is not None and live and not self.cell.killed:
@@ -203,16 +194,32 @@ class Slot:
             for line in frame.logs:
                 guest_log.info("%s: %s", self._last_guest, line)
 
-    def _on_request(self, generation: int, name: str, request: bytes) -> None:
+    def on_request(self, generation: int, name: str, request: bytes) -> bool:
+        """See `Listener.on_request`."""
         activation = self._activation
-        if Action.SERVE in self._apply(Opened(generation, len(request))):
-            assert activation is not None
-            self.thread.drop_clock()
+        if Action.SERVE not in self._apply(Opened(generation, len(request))):
+            return False
+        assert activation is not None
 
-            def closed(result: outcome.Outcome[object]) -> None:
-                self._on_response(generation, len(request), result)
+        def closed(result: outcome.Outcome[object]) -> None:
+            self._on_response(generation, len(request), result)
 
-            begin(activation, name, request, self._owner.nursery, self._owner.token, closed)
+        begin(activation, name, request, self._owner.nursery, self.transport, closed)
+        return True
+
+    def on_overrun(self, generation: int) -> None:
+        """See `Listener.on_overrun`."""
+        activation = self._activation
+        assert activation is not None
+        activation.decide(
+            outcome.Error(
+                GuestDeadline(
+                    f"guest {activation.guest.name!r} ran for {PATIENCE} s without a word, and in "
+                    "lock-step nothing else can happen meanwhile; give it less fuel"
+                )
+            )
+        )
+        self._apply(Killed(generation))
 
     def _on_response(self, generation: int, size: int, result: outcome.Outcome[object]) -> None:
         activation = self._activation
@@ -221,8 +228,7 @@ class Slot:
         assert activation is not None
         response = answer(activation.guest, size, result)
         if isinstance(response, bytes):
-            self.thread.hold_clock()
-            activation.bridge.replies.put(response)
+            self.transport.resume(activation.bridge, response)
         else:
             activation.decide(outcome.Error(response))
             self.kill()

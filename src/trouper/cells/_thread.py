@@ -1,4 +1,4 @@
-"""One daemon thread per cell, fed by a queue.
+"""One daemon thread per cell, fed by a queue: the transport that lets the loop go on.
 
 Not one of trio's: a thread that is stuck must not hold up the end of ``trio.run`` or of the
 process. It knows one run at a time, and what it sends carries the generation of that run.
@@ -6,81 +6,127 @@ process. It knows one run at a time, and what it sends carries the generation of
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import outcome
 import trio
 
 from .._holds import holds_of_run
 
 if TYPE_CHECKING:
-    from ._wasm import Frame, Job, Runtime
+    from ._shim import Asker, Bridge
+    from ._transport import Listener
+    from ._wasm import Job, Runtime
 
 
 class CellThread:
-    """Runs the jobs of one cell. ``post`` and ``stop`` are called on the loop's thread."""
+    """See `Transport`: the threaded one, and the base of the other."""
 
     def __init__(
-        self,
-        name: str,
-        runtime: Runtime,
-        token: trio.lowlevel.TrioToken,
-        on_frame: Callable[[int, Frame], None],
+        self, name: str, runtime: Runtime, token: trio.lowlevel.TrioToken, listener: Listener
     ) -> None:
+        self.ended = trio.Event()
         self._runtime = runtime
         self._token = token
-        self._on_frame = on_frame
+        self._listener = listener
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.ended = trio.Event()
         # A virtual clock stands still while guest code runs, not while a guest waits for the loop.
         self._holds = holds_of_run()
         self._is_out = self._is_held = False
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
+    # --- on the loop's thread -----------------------------------------------------------------
+
+    def open(self) -> None:
+        """See `Transport.open`."""
         self._thread.start()
 
-    def post(self, job: Job) -> None:
-        """Give the thread its next run."""
+    def start(self, job: Job) -> None:
+        """See `Transport.start`."""
         self._is_out = True
-        self.hold_clock()
+        self._hold_clock()
         self._jobs.put(job)
 
-    def hold_clock(self) -> None:
-        """Note that the thread goes on with its run, if it has one."""
+    def resume(self, bridge: Bridge, response: bytes) -> None:
+        """See `Transport.resume`."""
+        self._hold_clock()
+        bridge.replies.put(response)
+
+    def kill(self, bridge: Bridge) -> None:
+        """See `Transport.kill`."""
+        self._hold_clock()
+        bridge.replies.put(None)
+        if self._is_out:
+            self._runtime.bump()
+
+    def provide(self, call: Callable[[], object], closed: Callable[[Any], None]) -> None:
+        """See `Transport.provide`."""
+
+        def deliver(result: outcome.Outcome[object]) -> None:
+            self._post(closed, result)
+
+        trio.lowlevel.start_thread_soon(call, deliver, "trouper-provider")
+
+    def retire(self) -> None:
+        """See `Transport.retire`."""
+        self._jobs.put(None)
+
+    def _requested(self, generation: int, name: str, request: bytes) -> None:
+        if self._listener.on_request(generation, name, request):
+            self._drop_clock()
+
+    def _returned(self, generation: int, frame: Any) -> None:
+        self._is_out = False
+        self._drop_clock()
+        self._listener.on_frame(generation, frame)
+
+    def _hold_clock(self) -> None:
         if self._holds is not None and self._is_out and not self._is_held:
             self._is_held = True
             self._holds.take()
 
-    def drop_clock(self) -> None:
-        """Note that the thread waits for the loop."""
+    def _drop_clock(self) -> None:
         if self._holds is not None and self._is_held:
             self._is_held = False
             self._holds.drop()
 
-    def returned(self) -> None:
-        """Note that the run's frame has come back."""
-        self._is_out = False
-        self.drop_clock()
+    # --- on the cell's thread -----------------------------------------------------------------
 
-    def stop(self) -> None:
-        """Let the thread end after the run it may still be in."""
-        self._jobs.put(None)
+    def asker(self, generation: int, bridge: Bridge) -> Asker:
+        """See `Transport.asker`."""
+
+        def ask(name: str, request: bytes) -> bytes | None:
+            # A kill that comes now has poisoned the replies already.
+            if not self._emit(self._requested, generation, name, request):
+                return None
+            return bridge.replies.get()
+
+        return ask
 
     def _main(self) -> None:
-        try:
-            while True:
-                job = self._jobs.get()
-                if job is None:
-                    break
-                generation, frame = job.generation, self._runtime.run(job)
-                del job  # or the bytes of a run would live until the next one
-                self._token.run_sync_soon(self._on_frame, generation, frame)
-                del frame
-            self._runtime.close()
-            self._token.run_sync_soon(self.ended.set)
-        except trio.RunFinishedError:
-            self._runtime.close()
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                break
+            generation, frame = job.generation, self._runtime.run(job)
+            del job  # or the bytes of a run would live until the next one
+            if not self._emit(self._returned, generation, frame):
+                break
+            del frame
+        self._runtime.close()
+        self._post(self.ended.set)
+
+    def _emit(self, event: Callable[..., None], *args: object) -> bool:
+        """Tell the loop; False if there is none any more."""
+        return self._post(event, *args)
+
+    def _post(self, event: Callable[..., None], *args: object) -> bool:
+        # When the loop is over, so is the cell that this would be evidence for.
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(event, *args)
+            return True
+        return False
