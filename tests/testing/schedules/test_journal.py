@@ -330,3 +330,15 @@ async def test_a_verdict_that_was_on_its_way_is_not_told_after_a_crash() -> None
         store.submit(put_unit("record", b"a", Row(1)), verdicts.append)
         await trio.testing.wait_all_tasks_blocked()
     assert verdicts == [Value(None)]
+
+
+async def test_rows_that_contradict_one_another_are_found() -> None:
+    journal = Journal()
+    async with journal.store() as store:
+        head = HeadRow("k", "test", 1, 2, 0, 0, 1, 1)
+        await store.commit(put_unit("record", head_key("k"), head))
+        await store.commit(put_unit("record", record_key("k", 1), Row(7)))
+        assert len(journal.findings()) == 1
+        assert "k" in journal.findings()[0].what
+        await store.commit(put_unit("record", record_key("k", 2), Row(8)))
+        assert journal.findings() == []

@@ -20,7 +20,7 @@ from outcome import Outcome, Value
 
 from ..._ids import Incarnation
 from ...errors import CorruptRecord, SimulatedCrash
-from ...store import Recorded, Submission, Unit, read_head, read_record
+from ...store import Finding, Recorded, Submission, Unit, read_head, read_record
 from ...store._base import BaseStore
 from ...store._codec import MAX_BYTES
 from ...store._keys import check_key, check_table
@@ -30,6 +30,7 @@ from ...store._records import from_frame, from_frames, require_upcasters
 from ._event import Event, Kind
 from ._mirror import MIRROR
 from ._names import key_name, range_name, ranges_of
+from ._rows import findings
 
 T = TypeVar("T")
 
@@ -151,6 +152,10 @@ class Journal:
         head = read_head(self, key)
         last = 0 if head is None else head.records
         return [Recorded(n, read_record(self, key, n)) for n in range(1, last + 1)]
+
+    def findings(self) -> list[Finding]:
+        """Return where rows contradict one another: ``trouper store check`` would find the same."""
+        return findings(self.state)
 
 
 @final
