@@ -30,7 +30,7 @@ class Row:
         outside: The sender, if it is not in the chart.
         marks: The numbers, from 1, of the constraints that name it.
         starts: The row in which the turn that it belongs to began.
-        is_busy: The actor still waited for something after it.
+        is_busy: The actor still waited for something after it, in a row below or for ever.
     """
 
     number: int
@@ -118,6 +118,9 @@ def chart(failure: Failure) -> Chart:
     columns = tuple({s.event.target: None for s in steps if s.event.kind != "crash"})
     at = {name: column for column, name in enumerate(columns)}
     row_of = {step.node: row for row, step in enumerate(steps)}
+    last = {step.turn: step for step in steps}
+    ends = {step.turn: step.footprint.busy for step in failure.steps}
+    open_turns = {turn for turn, is_busy in ends.items() if is_busy}
     marks: dict[Event, list[int]] = {}
     for number, constraint in enumerate(failure.constraints, 1):
         marks.setdefault(constraint.first, []).append(number)
@@ -133,7 +136,8 @@ def chart(failure: Failure) -> Chart:
             outside="" if step.event.sender in at else step.event.sender,
             marks=tuple(marks.get(step.event, ())),
             starts=row_of.get(step.turn, row),
-            is_busy=step.footprint.busy,
+            is_busy=step.footprint.busy
+            and (step is not last[step.turn] or step.turn in open_turns),
         )
         for row, step in enumerate(steps)
     ]
