@@ -15,7 +15,7 @@ from ._plan import Plan
 from ._real_crash import confirmed, play_part
 from ._scenario import refuse_inside_a_run
 from ._setting import SETTING, Setting, told
-from .schedules import Failure, Play, Scenario, scenario_play, svg_chart, text_chart
+from .schedules import Course, Failure, Play, Scenario, scenario_play, svg_chart, text_chart
 from .schedules._frames import own_frames
 
 
@@ -43,7 +43,12 @@ def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
 
 
 def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Failure | None:
-    play = scenario_play(cast("Scenario", scenario), plan.options)
+    plays = scenario_play(cast("Scenario", scenario), plan.options)
+
+    def play(course: Course) -> None:
+        setting.forget()
+        plays(course)
+
     if setting.job is not None:
         _do(Job.load(setting.job), play, setting.job)
         return None
@@ -63,6 +68,7 @@ def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Fail
     setting.findings.remarks += notes
     if failure is None:
         return None
+    again(plan, play, failure.token, rerun=None)  # so that its output is what is shown
     return _drawn(replace(failure, played="\n".join([failure.played, *notes])), setting)
 
 

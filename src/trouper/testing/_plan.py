@@ -31,9 +31,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         __tracebackhide__ = True
-        for name, value in (("schedules", self.schedules), ("tries", self.tries)):
+        for what, value in (("explore", self.schedules), ("shrink with", self.tries)):
             if value is not None and (not is_whole(value) or value < 1):
-                raise OptionRefused(f"{name} is a whole number from 1, not {value!r}")
+                raise OptionRefused(f"{what} 1 schedule or more, a whole number, not {value!r}")
         if not is_whole(self.seed):
             raise OptionRefused(f"a seed is a whole number, not {self.seed!r}")
         given: tuple[object, object] = (self.rules, self.options)

@@ -7,10 +7,13 @@ import re
 import shlex
 import sys
 from collections.abc import Generator, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from _trouper_pytest import OPTIONS
 
 from ..errors import TokenRefused, UnknownStrategy
 from ._setting import SETTING, Setting
@@ -63,7 +66,16 @@ def setting_of(item: pytest.Item) -> Setting:
         checks_determinism=bool(option("schedule_check_determinism")),
         confirms_crash=bool(option("schedule_real_crash")),
         job=None if job is None else Path(job),
+        forget=partial(_forget, item.config),
     )
+
+
+def _forget(config: pytest.Config) -> None:
+    manager, logs = map(config.pluginmanager.get_plugin, ("capturemanager", "logging-plugin"))
+    if manager is not None:
+        manager.read_global_capture()
+    if logs is not None:
+        logs.report_handler.reset()
 
 
 def _node(item: pytest.Item) -> str:
@@ -134,8 +146,7 @@ def _below(report: pytest.TestReport, story: str) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say how far exploration got, if it was asked for on the command line."""
-    asked = ("schedules", "schedule_replay", "schedule_check_determinism", "schedule_real_crash")
-    if not any(config.getoption(name) for name in (*asked, "schedule_chart")):
+    if not any(config.getoption(name) not in (None, False) for name in OPTIONS):
         return
     told = [
         (report.nodeid, remark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ class Setting:
         checks_determinism: Play schedules again in a second process.
         confirms_crash: Play a failure with a crash again with ``kill -9`` on a real store.
         job: What this process does as the second one: a file.
+        forget: Forgets what was logged and printed so far: only the last schedule is of interest.
         findings: Where to tell what became of it.
     """
 
@@ -53,6 +55,7 @@ class Setting:
     checks_determinism: bool = False
     confirms_crash: bool = False
     job: Path | None = None
+    forget: Callable[[], object] = tuple
     findings: Findings = field(default_factory=Findings)
 
 

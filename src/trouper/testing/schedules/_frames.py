@@ -7,6 +7,7 @@ from types import FrameType, TracebackType
 from typing import Final, TypeVar
 
 _FRAMEWORK: Final = frozenset({"trouper", "trio", "outcome", "sniffio"})
+_BETWEEN: Final = "contextlib"  # part of it where the framework calls it
 
 E = TypeVar("E", bound=BaseException)
 
@@ -19,20 +20,26 @@ def own_frames(error: E) -> E:
     for part in _parts(error):
         trace = part.__traceback__
         kept: list[TracebackType] = []
+        is_inside = False
         while trace is not None:
-            if not _is_framework(trace.tb_frame):
+            module = _module(trace.tb_frame)
+            is_inside = module in _FRAMEWORK or (is_inside and module == _BETWEEN)
+            if not is_inside:
                 kept.append(trace)
             trace = trace.tb_next
         rest: TracebackType | None = None
         for link in reversed(kept):
             rest = TracebackType(rest, link.tb_frame, link.tb_lasti, link.tb_lineno)
         part.__traceback__ = rest
+    for part in _parts(error):
+        context = part.__context__
+        if context is not None and context.__traceback__ is None:
+            part.__context__ = None  # what the framework did meanwhile: its own cancellations
     return error
 
 
-def _is_framework(frame: FrameType) -> bool:
-    module = frame.f_globals.get("__name__", "")
-    return str(module).partition(".")[0] in _FRAMEWORK
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _parts(error: BaseException) -> Iterator[BaseException]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ._event import Event, spell
 from ._strategies import usual
-from ._trace import Trace
+from ._trace import Step, Trace
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,9 +50,15 @@ def constraints_of(trace: Trace) -> list[Constraint]:
     found: dict[Constraint, None] = {}
     for step in [*trace.steps, *trace.blocked()]:
         for head in trace.races(step):
-            over = spell(head.accesses.conflicts(step.accesses))
-            found[Constraint(head.event, step.event, over)] = None
+            _add(head, step, found)
+    for step, head in trace.withdrawn():  # it came too late to take place at all
+        _add(head, step, found)
     return list(found)
+
+
+def _add(head: Step, step: Step, found: dict[Constraint, None]) -> None:
+    over = spell(head.accesses.conflicts(step.accesses))
+    found[Constraint(head.event, step.event, over)] = None
 
 
 class Guided:

@@ -109,7 +109,7 @@ def search(
             first = first or (index, course)
             if not keep_going:
                 break
-    exhausted = not more and is_complete
+    exhausted = not more and is_complete and source.is_exhaustive
     failure = None
     if first is not None:
         played = f"schedule {first[0]} of {index if exhausted else budget}"
@@ -128,6 +128,7 @@ class _Source:
         self._strategy, self._seed, self._length = strategy, seed, 0
         depth = DEPTHS.get(strategy)
         self._exhaustive = None if depth is None else Exhaustive(depth)
+        self.is_exhaustive = depth is not None
 
     def chooser(self, index: int) -> Chooser:
         if self._exhaustive is not None:
