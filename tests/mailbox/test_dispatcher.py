@@ -63,6 +63,54 @@ async def test_a_stepper_that_raises_is_a_bug_and_the_queue_goes_on(open_stage: 
         assert box.seen == [1]
 
 
+async def test_a_pass_runs_where_its_cause_is_when_nothing_else_is_ready(stage: Any) -> None:
+    ran: list[object] = []
+    step = Step(stage.dispatcher, lambda: ran.append(trio.lowlevel.current_task()))
+    stage.dispatcher.pass_now(step)
+    assert ran == [trio.lowlevel.current_task()]
+
+
+async def test_a_pass_waits_behind_what_is_ready(stage: Any) -> None:
+    ran: list[str] = []
+    stage.dispatcher.enlist(Step(stage.dispatcher, lambda: ran.append("first")))
+    stage.dispatcher.pass_now(Step(stage.dispatcher, lambda: ran.append("second")))
+    assert ran == []
+    await wait_all_tasks_blocked()
+    assert ran == ["first", "second"]
+
+
+async def test_what_a_pass_in_place_asks_for_is_left_to_the_workers(stage: Any) -> None:
+    ran: list[str] = []
+    inner = Step(stage.dispatcher, lambda: ran.append("inner"))
+
+    def outer() -> None:
+        stage.dispatcher.pass_now(inner)
+        ran.append("outer")
+
+    stage.dispatcher.pass_now(Step(stage.dispatcher, outer))
+    assert ran == ["outer"]
+    await wait_all_tasks_blocked()
+    assert ran == ["outer", "inner"]
+
+
+async def test_a_pass_in_place_that_raises_is_a_bug_and_later_ones_run(open_stage: Any) -> None:
+    async with open_stage() as stage:
+        ran: list[int] = []
+        stage.dispatcher.pass_now(Step(stage.dispatcher, lambda: 1 / 0))
+        stage.dispatcher.pass_now(Step(stage.dispatcher, lambda: ran.append(1)))
+        assert [type(bug) for bug in stage.bugs] == [ZeroDivisionError]
+        assert ran == [1]
+
+
+async def test_nothing_runs_in_place_where_a_schedule_chooses(stage: Any) -> None:
+    stage.dispatcher.direct = False
+    ran: list[int] = []
+    stage.dispatcher.pass_now(Step(stage.dispatcher, lambda: ran.append(1)))
+    assert ran == []
+    await wait_all_tasks_blocked()
+    assert ran == [1]
+
+
 async def test_next_tick_runs_after_every_task_of_this_tick(stage: Any) -> None:
     """Twenty tasks of one tick arrive in any order; the stepper sees all of them, every time."""
     dispatcher = stage.dispatcher

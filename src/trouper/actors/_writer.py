@@ -70,8 +70,16 @@ class SingleWriter(Stepper, Generic[C]):
         self._inbox.append(command)
         self.dispatcher.enlist(self)
 
+    def post_last(self, command: C) -> None:
+        """Take a command as the last thing that its task does: a pass may follow inside the call.
+
+        See `Dispatcher.pass_now`.
+        """
+        self._inbox.append(command)
+        self.dispatcher.pass_now(self)
+
     def step(self) -> None:
-        """Run one pass. Called by a worker, never by anybody else."""
+        """Run one pass. Called by the dispatcher, never by anybody else."""
         try:
             flight = self._flight
             if flight is not None:
@@ -104,8 +112,7 @@ class SingleWriter(Stepper, Generic[C]):
         self._store.submit(plan.unit, self._completed)
 
     def _completed(self, verdict: outcome.Outcome[Any]) -> None:
-        # Runs in the loop's callback task: mark and enlist, nothing else (an exception there ends
-        # the whole run).
+        # Runs in the loop's callback task, which no exception may leave: a pass raises none.
         if self._flight is not None:
             self._flight.verdict = verdict
-            self.dispatcher.enlist(self)
+            self.dispatcher.pass_now(self)

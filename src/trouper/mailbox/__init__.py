@@ -14,7 +14,6 @@ from ._control import order as order
 from ._control import put_back as put_back
 from ._control import run_control as run_control
 from ._dispatcher import Dispatcher as Dispatcher
-from ._dispatcher import News as News
 from ._dispatcher import ReadyQueue as ReadyQueue
 from ._intake import REJECT as REJECT
 from ._intake import Intake as Intake
@@ -23,6 +22,7 @@ from ._intake import Priority as Priority
 from ._intake import check_overflow as check_overflow
 from ._intake import make_intake as make_intake
 from ._jobs import Job as Job
+from ._jobs import News as News
 from ._jobs import Stepper as Stepper
 from ._mailbox import Mailbox as Mailbox
 from ._room import move_in as move_in

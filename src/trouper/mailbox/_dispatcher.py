@@ -22,7 +22,7 @@ from trio.lowlevel import Task, checkpoint, current_task, enable_ki_protection, 
 from .._trio import WOKEN
 from ..errors import InvariantError
 from ._ask import Asker
-from ._jobs import Job, Stepper
+from ._jobs import Job, News, Stepper
 from ._mailbox import Mailbox
 from ._statistics import DispatcherStatistics
 from ._ticks import TickCounter
@@ -42,18 +42,6 @@ class ReadyQueue(Protocol):
     def append(self, item: Any, /) -> None: ...
     def popleft(self) -> Any: ...
     def __len__(self) -> int: ...
-
-
-class News(Protocol):
-    """An event of trio, or what wakes its waiters in an order that somebody chooses."""
-
-    def set(self) -> None:
-        """Let everybody wake who waits, and who will."""
-        ...
-
-    async def wait(self) -> None:
-        """Wait until it is set."""
-        ...
 
 
 class Dispatcher:
@@ -153,6 +141,20 @@ class Dispatcher:
     def news(self, stepper: Stepper) -> News:
         """Return what a stepper sets when whoever waits for news of it shall wake."""
         return trio.Event()
+
+    def pass_now(self, stepper: Stepper) -> None:
+        """Run a pass where the caller stands if nothing is to run before it, else `enlist` it.
+
+        It spares a switch and a tick. For the last thing that a task or a callback of trio does.
+        """
+        if not (self.direct and self.parked):
+            return self.enlist(stepper)
+        self.parked = False  # what the pass asks for waits until it is over
+        try:
+            stepper.step()
+        except BaseException as bug:
+            self.on_bug(bug)
+        return self.hand_over()
 
     async def pay(self) -> None:
         """Yield to trio, and give the next credit of calls that need not."""

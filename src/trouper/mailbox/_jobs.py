@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
 from ._states import JOB, STEPPER
 
@@ -46,6 +46,18 @@ class Job:
 
     def hold_up(self) -> None:
         """Hold nobody up: a job has no mail."""
+
+
+class News(Protocol):
+    """An event of trio, or what wakes its waiters in an order that somebody chooses."""
+
+    def set(self) -> None:
+        """Let everybody wake who waits, and who will."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        ...
 
 
 class Stepper:

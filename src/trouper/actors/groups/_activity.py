@@ -97,7 +97,8 @@ class Activity(Generic[P, R_co]):
         args, kwargs = decode(arguments, is_canonical=True)
         try:
             self.require_call(args, kwargs)
-            return self.shapes.to_values(args, kwargs)
+            shapes = self.shapes
+            return (args, kwargs) if shapes.is_plain else shapes.to_values(args, kwargs)
         except (TypeError, StoreError) as error:
             raise ReplayMismatch(
                 f"journaled arguments are not those that the code takes: {error}; restore the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from typing import Any, Protocol, TypeAlias
 
 import trio
@@ -66,6 +67,7 @@ class HostTasks:
 
     def __init__(self, nursery: Tasks, fail: Callable[[BaseException], None]) -> None:
         self._nursery = nursery
+        self._context = copy_context()  # of whoever opened the host: tasks begin in copies of it
         self._fail = fail
         self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
         self.closing = False  # writer: `close`
@@ -82,23 +84,37 @@ class HostTasks:
         """
         if self.closing:
             context.interrupt()
-        self.start(self._attempt, runner, context, over, again, name=f"effect {context.key}")
+        self.running += 1
+        self._context.run(
+            lambda: self._nursery.start_soon(
+                self._attempt, runner, context, over, again, name=f"effect {context.key}"
+            )
+        )
 
+    # One coroutine with what `_tracked` does: attempts are the many.
+    @trio.lowlevel.enable_ki_protection
     async def _attempt(
         self, runner: Runner, context: EffectContext, over: Over, again: Again | None
     ) -> None:
-        self._attempts[context] = runner.releasable
-        INSIDE.set(f"activation {context.key}")
         try:
-            outcome = None if self.closing else await attempt(runner, context)
+            self._attempts[context] = runner.releasable
+            INSIDE.set(f"activation {context.key}")
+            try:
+                outcome = None if self.closing else await attempt(runner, context)
+            finally:
+                del self._attempts[context]
+            _hand_over(context, over, again, outcome)
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self._fail(error)
         finally:
-            del self._attempts[context]
-        _hand_over(context, over, again, outcome)
+            self._ended()
 
     def start(self, fn: Callable[..., Awaitable[None]], *args: object, name: str) -> None:
         """Start a task of this host; `close` waits for all of them."""
         self.running += 1
-        self._nursery.start_soon(self._tracked, fn, args, name=name)
+        self._context.run(lambda: self._nursery.start_soon(self._tracked, fn, args, name=name))
 
     @trio.lowlevel.enable_ki_protection
     async def _tracked(self, fn: Callable[..., Awaitable[None]], args: Sequence[object]) -> None:
@@ -109,9 +125,12 @@ class HostTasks:
         except BaseException as error:
             self._fail(error)
         finally:
-            self.running -= 1
-            if not self.running:
-                self._idle.set()
+            self._ended()
+
+    def _ended(self) -> None:
+        self.running -= 1
+        if not self.running:
+            self._idle.set()
 
     async def close(self, grace: float) -> None:
         """Let go of what only waits, give the rest ``grace`` seconds, then end it."""

@@ -79,22 +79,24 @@ class EffectRunner:
             raise Stuck(ReplayMismatch(f"{ctx.key!r}: {error}", field=error.field)) from error
         if effect.takes_context:
             args.insert(0, ctx)
-        if effect.timeout is not None:
-            ctx.deadline = trio.current_time() + effect.timeout
         value: Any = None
-        scope = trio.CancelScope(deadline=ctx.deadline)
+        scope: trio.CancelScope | None = None
         try:
-            with scope:
+            if effect.timeout is None:
                 value = await self._value(args, kwargs)
+            else:
+                ctx.deadline = trio.current_time() + effect.timeout
+                with trio.CancelScope(deadline=ctx.deadline) as scope:
+                    value = await self._value(args, kwargs)
         except (Stuck, MemoryError):
             raise
         except Exception as error:
             if ctx.interrupted or effect.retries.is_definite(error):
                 raise
             # Code that turns the end of its time into an error of its own has no answer either.
-            is_cut = scope.cancel_called and _comes_of_a_cancel(error)
+            is_cut = scope is not None and scope.cancel_called and _comes_of_a_cancel(error)
             return self._failed(ctx, None if is_cut else error)
-        if scope.cancelled_caught:
+        if scope is not None and scope.cancelled_caught:
             return self._failed(ctx, None)
         # It ran: a result that cannot be kept is no reason to do it again.
         return effect.shapes.result.to_plain(value, "result")
