@@ -18,7 +18,7 @@ from ...errors import (
     UnknownActivity,
 )
 from ...mailbox import News
-from ...store import PLAIN, Shape
+from ...store import PLAIN, SealedRow, Shape
 from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
@@ -34,6 +34,7 @@ from ._history import History, Offer
 from ._rows import TABLE, ActivationRow, StepRow, steps_prefix
 from ._single import SingleStep
 from ._turn import (
+    SIMPLE,
     Blocked,
     Cancel,
     Command,
@@ -60,6 +61,7 @@ class ActivationActor(SingleWriter[Command]):
         "_gone",
         "_passed",
         "_result",
+        "_sealed",
         "_service",
         "_step",
         "_told",
@@ -77,6 +79,7 @@ class ActivationActor(SingleWriter[Command]):
         self.row = row
         self._fresh = fresh  # the journal does not hold the row yet
         self._born: News | None = None  # for whoever waits until the journal holds it
+        self._sealed: SealedRow | None = None  # its row as the last unit leaves it, if at hand
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
         self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
@@ -155,8 +158,8 @@ class ActivationActor(SingleWriter[Command]):
             self._drive(turn)
         except (UnknownActivity, GroupError, CorruptRecord) as error:
             turn.stuck = error
-        changed = turn.steps or turn.open or turn.close or turn.row != self.row or self._fresh
-        if not changed:
+        is_simple = turn.row is self.row and not (turn.open or turn.close or self._fresh)
+        if is_simple and not turn.steps:
             if turn.stuck is not None:
                 self._park(turn.stuck)
             elif turn.wait is not None:
@@ -165,11 +168,14 @@ class ActivationActor(SingleWriter[Command]):
         expected = 0 if self._fresh else self.row.head
         turn.row = replace(turn.row, head=expected + 1)
         recorded = self._driver.history.steps if self._driver is not None else {}
-        return Plan(
-            turn.unit(self._service.host, expected, recorded),
-            lambda result: self._landed(turn, *result),
-            self._refused,
-        )
+        unit = turn.unit(self._service.host, expected, recorded)
+        sealed = None
+        if is_simple and SIMPLE.issuperset(map(type, commands)):
+            sealed = turn.seal(self._service.host.store, self.row, self._sealed, unit)
+        self._sealed = None if sealed is None else sealed.after
+        if sealed is not None:
+            return Plan(sealed, lambda _: self._landed(turn, None, ()), self._refused)
+        return Plan(unit, lambda result: self._landed(turn, *result), self._refused)
 
     def _refused(self, error: Exception) -> None:
         # A moved fence, a corrupt or an oversized row concern this activation; a lost store
@@ -189,7 +195,7 @@ class ActivationActor(SingleWriter[Command]):
                     row = driver.history.steps[number]
                     if number == driver.cancel_step or row.outcome:
                         continue
-                    row = replace(row, outcome=outcome, settled_at=self._service.host.now())
+                    row = row.settled(outcome, self._service.host.now())
                     driver.history.steps[number] = turn.steps[number] = row
                 case SignalCame(number, take):
                     self._step.ended(number)
@@ -200,7 +206,7 @@ class ActivationActor(SingleWriter[Command]):
                     row = driver.history.steps[number]
                     if number == driver.cancel_step:
                         continue
-                    row = replace(row, failures=row.failures + 1, due=due)
+                    row = row.postponed(due)
                     driver.history.steps[number] = turn.steps[number] = row
                 case StepDue(number):
                     self._step.is_due(number)
@@ -357,7 +363,7 @@ class ActivationActor(SingleWriter[Command]):
 
     def _step_news(self, command: Command) -> None:
         if not self._gone:
-            self.post(command)
+            self.post_last(command)
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from ..groups import (
@@ -56,7 +55,7 @@ class SingleStep:
         if runner is None:
             turn.stuck = no_executor(envelope)
             return
-        row = replace(row, attempt=row.attempt + 1)
+        row = row.started()
         turn.steps[row.number] = row
         turn.start = (row, runner)
 
@@ -90,7 +89,7 @@ class SingleStep:
         found = oldest(self._host.store, take.address, take.name)
         if found is None:
             return
-        row = replace(history.steps[number], outcome=found.outcome, settled_at=self._host.now())
+        row = history.steps[number].settled(found.outcome, self._host.now())
         history.steps[number] = turn.steps[number] = row
         turn.taken = found
 
@@ -139,7 +138,7 @@ def new_row(scope: str, step: Offer, envelope: EffectEnvelope, due: float) -> St
     return StepRow(
         scope=scope,
         number=step.number,
-        combinator=str(step.combinator),
+        combinator=step.combinator.value,
         key=step.key,
         fingerprint=step.fingerprint,
         envelope=envelope.encoded(),

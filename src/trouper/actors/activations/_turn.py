@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, final
 
-from ...errors import FenceMoved
-from ...store import Tx
+from ...errors import FenceMoved, TooLarge, ValueRefused
+from ...store import SealedRow, SealedUnit, Store, Tx
 from ..groups import (
     Disposition,
     EffectHost,
@@ -83,6 +83,10 @@ Command: TypeAlias = (
 )
 
 
+SIMPLE: frozenset[type[Any]] = frozenset((Begin, StepEnded, StepFailed, StepDue))
+"""Commands of which nothing but rows of steps may come, or else a turn that is not simple."""
+
+
 class Turn:
     """What one pass decided: rows to write, groups to open and close, and the row after it."""
 
@@ -135,6 +139,50 @@ class Turn:
             return opened, closed
 
         return unit
+
+    def seal(
+        self,
+        store: Store,
+        before: ActivationRow,
+        fence: SealedRow | None,
+        whole: Callable[[Tx], object],
+    ) -> StepsUnit | None:
+        """Return the unit of a simple turn with its rows encoded, or None if they cannot be."""
+        place = activation_key(before.key)
+        try:
+            rows = [store.seal(step_key(row.scope, row.number), row) for row in self.steps.values()]
+            after = store.seal(place, self.row)
+            return StepsUnit(fence or store.seal(place, before), rows, after, whole)
+        except (TooLarge, ValueRefused):  # met by the whole unit, and told to whom it concerns
+            return None
+
+
+@final
+class StepsUnit(SealedUnit):
+    """A simple turn: rows of steps, and behind them that of the activation, which is the fence.
+
+    The store writes them without decoding anything, while the fence lies as it was left. Else
+    ``whole`` runs, and says why not.
+    """
+
+    __slots__ = ("_whole", "after")
+
+    def __init__(
+        self,
+        fence: SealedRow,
+        steps: list[SealedRow],
+        after: SealedRow,
+        whole: Callable[[Tx], object],
+    ) -> None:
+        super().__init__(TABLE)
+        self.fence = fence
+        self.rows = [*steps, after]
+        self.after = after
+        self._whole = whole
+
+    def __call__(self, tx: Tx) -> None:
+        """Write it by the general way."""
+        self._whole(tx)
 
 
 def _require_head(tx: Tx, key: str, expected: int) -> None:
