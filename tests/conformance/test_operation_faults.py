@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from trouper.actors.groups import Completed, EffectHost, encode_outcome
+from trouper.actors.groups._board import Board
 from trouper.actors.operations import (
     Observation,
     Operation,
@@ -224,15 +225,15 @@ def every_attempt_has_a_key_of_its_own(patch: pytest.MonkeyPatch) -> None:
 def a_crash_forgets_how_many_attempts_there_were(patch: pytest.MonkeyPatch) -> None:
     sound = OperationRow.claimed_by
 
-    def claimed_by(self: OperationRow, owner: Any) -> OperationRow:
-        return replace(sound(self, owner), token=1)
+    def claimed_by(self: OperationRow, owner: Any, expires: float) -> OperationRow:
+        return replace(sound(self, owner, expires), token=1)
 
     patch.setattr(OperationRow, "claimed_by", claimed_by)
 
 
 @breaks("a_dead_attempt_is_taken_over")
 def only_its_owner_may_try_again(patch: pytest.MonkeyPatch) -> None:
-    def is_attempted(row: OperationRow, host: EffectHost) -> bool:
+    def is_attempted(row: OperationRow, host: EffectHost, now: float) -> bool:
         return row.owner not in (NOBODY, host.owner)
 
     patch.setattr(_actor, "_is_attempted", is_attempted)
@@ -248,24 +249,34 @@ def a_lost_attempt_leaves_no_trace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OperationActor, "_claim", claim)
 
 
-@breaks("a_live_attempt_of_another_owner_is_not_run_beside")
+@breaks("an_attempt_of_another_owner_is_joined")
 def a_claim_of_another_owner_is_no_obstacle(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_actor, "_is_attempted", lambda row, host: False)
+    patch.setattr(_actor, "_is_attempted", lambda row, host, now: False)
 
 
-@breaks("a_live_attempt_of_another_owner_is_not_run_beside")
+@breaks("an_attempt_of_another_owner_is_joined")
 def a_claim_is_only_as_long_as_its_status_says_so(patch: pytest.MonkeyPatch) -> None:
     sound = _actor._is_attempted
 
-    def is_attempted(row: OperationRow, host: EffectHost) -> bool:
-        return row.status == RUNNING and sound(row, host)
+    def is_attempted(row: OperationRow, host: EffectHost, now: float) -> bool:
+        return row.status == RUNNING and sound(row, host, now)
 
     patch.setattr(_actor, "_is_attempted", is_attempted)
 
 
-@breaks("a_live_attempt_of_another_owner_is_not_run_beside")
+@breaks("a_joined_attempt_that_lost_its_answer_is_nobody_s")
 def a_claim_outlasts_its_attempt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OperationRow, "released", lambda self: self)
+
+
+@breaks("a_joined_attempt_whose_owner_dies_is_taken_over")
+def a_death_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Board, "tell_all", lambda self, kind: None)
+
+
+@breaks("an_attempt_of_another_owner_is_joined")
+def whoever_waits_elsewhere_hears_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Board, "tell", lambda self, *topic: None)
 
 
 @breaks("a_late_owner_is_refused_and_logged")

@@ -16,6 +16,7 @@ from ._calls import signal as signal
 from ._calls import timer as timer
 from ._carried import rebuilt as rebuilt
 from ._carried import result_shape as result_shape
+from ._claims import Renewal as Renewal
 from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank
 from ._combinators import Verdict as Verdict
@@ -154,6 +155,7 @@ __all__ = (
     "Opened",
     "Outcome",
     "Rank",
+    "Renewal",
     "Retries",
     "Retry",
     "Runner",

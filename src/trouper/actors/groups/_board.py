@@ -31,3 +31,8 @@ class Board:
         event = self._waited.pop(topic, None)
         if event is not None:
             event.set()
+
+    def tell_all(self, kind: str) -> None:
+        """Wake whoever waits for any topic of a kind."""
+        for topic in [each for each in self._waited if each[0] == kind]:
+            self.tell(*topic)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from typing import TypeAlias
 
 import trio
 
-from ...store import Store
+from ...store import Store, Tx
 from ._actor import RunningChild
 from ._ledger import renew_all
+from ._rules import Claim
+
+Renewal: TypeAlias = Callable[[Tx, float], None]
+"""Extends claims of another kind, to the given end, within a unit."""
 
 
 class ClaimKeeper:
@@ -29,6 +33,11 @@ class ClaimKeeper:
         self._lease = lease
         self._running = running
         self._needed = trio.Event()
+        self._others: list[Callable[[], Renewal | None]] = []
+
+    def also(self, other: Callable[[], Renewal | None]) -> None:
+        """Renew claims of another kind as well: what this returns, unless there are none now."""
+        self._others.append(other)
 
     def needed(self) -> None:
         """Take note that a child was dispatched; an idle host does not wake for its claims."""
@@ -41,11 +50,23 @@ class ClaimKeeper:
             await self._needed.wait()
             await trio.sleep(self._lease / 3)
             children = {(key, child.position): child for key, child in self._running()}
-            if not children:
+            others = [renew for other in self._others if (renew := other()) is not None]
+            if not children and not others:
                 self._needed = trio.Event()
                 continue
             held = [(key, position, child.held) for (key, position), child in children.items()]
-            expires = trio.current_time() + self._lease
-            lost = await self._store.commit(partial(renew_all, held=held, expires=expires))
+            lost = await self._renew(held, others)
             for key, position, _ in lost:
                 children[key, position].context.interrupt()
+
+    async def _renew(
+        self, held: list[tuple[str, int, Claim]], others: list[Renewal]
+    ) -> list[tuple[str, int, Claim]]:
+        expires = trio.current_time() + self._lease
+
+        def unit(tx: Tx) -> list[tuple[str, int, Claim]]:
+            for renew in others:
+                renew(tx, expires)
+            return renew_all(tx, held, expires)
+
+        return await self._store.commit(unit)

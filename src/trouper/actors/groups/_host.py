@@ -22,7 +22,7 @@ from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
 from ._attempts import Again, HostTasks, Over, Tasks, report_failure
 from ._children import Children
-from ._claims import ClaimKeeper
+from ._claims import ClaimKeeper, Renewal
 from ._cursor import Cursors
 from ._drain import GroupDrain
 from ._envelope import EffectEnvelope
@@ -83,6 +83,15 @@ class EffectHost(LiveGroups):
         self._claims = ClaimKeeper(store, lease, self._children)
         self._runs = Children(self._tasks, self._claims, clock, self.resolve)
         nursery.start_soon(self._claims.run, name=f"claims of host {tuple(self.owner)}")
+
+    def renews(self, other: Callable[[], Renewal | None]) -> None:
+        """Renew claims of another kind beside those of children; see `ClaimKeeper.also`."""
+        self._claims.also(other)
+
+    def claim_until(self) -> float:
+        """Return the end of a claim that is made now, and see to it that it is renewed."""
+        self._claims.needed()
+        return trio.current_time() + self._lease
 
     # -- wiring -------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from ...errors import CorruptGroup, GroupShapeError
 from ...mailbox import Dispatcher
 from ...store import Store
 from ._actor import GroupActor
+from ._board import Board
 from ._contract import EffectHostBase
 from ._ledger import ranks_above
 from ._retire import retired
@@ -69,6 +70,11 @@ class LiveGroups(EffectHostBase):
     def is_dead(self, owner: Incarnation) -> bool:
         """Tell whether an incarnation is known to be dead; silence is no proof."""
         return self._roster.is_dead(owner)
+
+    @property
+    def board(self) -> Board:
+        """Return where the hosts of this store tell one another what changed."""
+        return self._roster.board
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -202,7 +208,7 @@ class LiveGroups(EffectHostBase):
 
     def signalled(self, address: str, name: str) -> None:
         """Wake whoever waits for a signal, on each host of this store."""
-        self._roster.board.tell("signal", address, name)
+        self.board.tell("signal", address, name)
 
     # -- retirement -----------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class Roster:
         """Remove a host whose last task has ended: from now on its claims are free."""
         self._hosts.pop(host.owner.number, None)
         self._dead.add(host.owner.number)
+        self.board.tell_all("operation")  # what it attempted may be attempted again
 
     def is_dead(self, owner: Incarnation) -> bool:
         """Tell whether an incarnation is known to be dead; silence is no proof."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -77,9 +77,12 @@ class OperationActor(SingleWriter[Command]):
 
     __slots__ = (
         "__weakref__",
+        "_asked_at",
+        "_expires",
         "_keep",
         "_live",
         "_news",
+        "_now",
         "failure",
         "forgotten",
         "host",
@@ -92,6 +95,8 @@ class OperationActor(SingleWriter[Command]):
         self.host = host
         self._keep = keep
         self._news = self.dispatcher.news(self)
+        # Of the unit that is in flight: the store runs it, where no clock can be read.
+        self._asked_at = self._expires = self._now = 0.0
         self._live = 0  # token of the attempt that runs here; 0 when none does
         self.key = row.key
         self.row = row
@@ -127,13 +132,51 @@ class OperationActor(SingleWriter[Command]):
         """Wait for the next committed change."""
         await self._news.wait()
 
+    def renewal(self, tx: Tx, expires: float) -> None:
+        """Extend the claim of the attempt that runs here, if it still stands."""
+        row = tx.get(TABLE, operation_key(self.key), OperationRow)
+        if row is not None and self._live and row.is_held(self.host.owner, self._live):
+            tx.put(TABLE, operation_key(self.key), replace(row, expires=expires))
+
+    @property
+    def attempts_here(self) -> bool:
+        """Tell whether an attempt runs here."""
+        return bool(self._live)
+
+    @property
+    def attempted_elsewhere(self) -> bool:
+        """Tell whether another host attempts it, by the record that was committed last."""
+        return _is_attempted(self.row, self.host, trio.current_time())
+
+    async def ended_elsewhere(self, news: trio.Event) -> bool:
+        """Wait for an attempt of another host; True when its claim is free, but for its end.
+
+        False when it ended: with an answer, or having lost it. ``news`` is older than the look that
+        found the attempt.
+        """
+        while True:
+            with trio.move_on_at(self.row.expires):
+                await news.wait()
+            news = self.host.board.news("operation", self.key)
+            row = self.host.store.get(TABLE, operation_key(self.key), OperationRow)
+            if row is None:
+                self.forgotten = True
+                return False
+            self.row = row
+            if row.owner == NOBODY or row.state().status.terminal:
+                return False
+            if not self.attempted_elsewhere:
+                return True
+
     def plan(self, inbox: deque[Command]) -> Plan | None:
         """Merge what was observed, and claim if somebody asks and nothing runs."""
         commands = list(inbox)
         inbox.clear()
+        self._asked_at, self._now = trio.current_time(), self.host.now()
         if Forget() in commands and not self._live and not self.forgotten:
-            # What was observed or asked for in this pass goes with the record.
-            return Plan(self._forget, self._landed_forgotten, self._refused)
+            # What was observed or asked for in this pass goes with the record, if that goes.
+            others = [command for command in commands if not isinstance(command, Forget)]
+            return Plan(self._forget, self._landed_forgotten, partial(self._kept, others))
         if self.forgotten:
             self._announce()
             return None
@@ -143,6 +186,7 @@ class OperationActor(SingleWriter[Command]):
         if not observed and claim is None:
             self._announce()
             return None
+        self._expires = 0.0 if claim is None else self.host.claim_until()
         return Plan(
             partial(self._unit, observed=observed, wants_claim=claim is not None),
             partial(self._landed, claim),
@@ -165,11 +209,11 @@ class OperationActor(SingleWriter[Command]):
             if command.token and not late:
                 row = row.released()
         claimed: bool | FenceMoved = wants_claim and not state.status.terminal
-        if claimed and _is_attempted(row, self.host):
+        if claimed and _is_attempted(row, self.host, self._asked_at):
             claimed = self._fenced("retry when it ended")  # returned: what was observed counts
         elif claimed:
             state, row = self._claim(state, row)
-        row = row.with_state(state)
+        row = replace(row.with_state(state), changed_at=self._now)
         tx.put(TABLE, operation_key(self.key), row)
         return row, claimed
 
@@ -184,15 +228,19 @@ class OperationActor(SingleWriter[Command]):
         if row.owner != NOBODY:
             gone = Observation(row.token, OperationStatus.UNKNOWN, note="its owner is gone")
             state = settle(state, gone, keep=self._keep)
-        row = row.claimed_by(self.host.owner)
+        row = row.claimed_by(self.host.owner, self._expires)
         running = Observation(row.token, OperationStatus.RUNNING, note="attempt started")
         return settle(state, running, keep=self._keep), row
 
     def _forget(self, tx: Tx) -> None:
         row = tx.get(TABLE, operation_key(self.key), OperationRow)
-        if row is not None and _is_attempted(row, self.host):
+        if row is not None and _is_attempted(row, self.host, self._asked_at):
             raise self._fenced("forget it when that ended")
         tx.delete(TABLE, operation_key(self.key))
+
+    def _kept(self, others: Sequence[Command], error: Exception) -> None:
+        self._inbox.extendleft(reversed(others))
+        self._refused(error)
 
     def _landed_forgotten(self, _: None) -> None:
         self.forgotten = True
@@ -241,11 +289,17 @@ class OperationActor(SingleWriter[Command]):
     def _announce(self) -> None:
         self._news.set()
         self._news = self.dispatcher.news(self)
+        self.host.board.tell("operation", self.key)
 
 
-def _is_attempted(row: OperationRow, host: EffectHost) -> bool:
-    """Tell whether another host on this store runs an attempt, as far as anybody knows."""
-    return row.owner not in (NOBODY, host.owner) and not host.is_dead(row.owner)
+def _is_attempted(row: OperationRow, host: EffectHost, now: float) -> bool:
+    """Tell whether another host on this store runs an attempt, as far as anybody knows.
+
+    That it lets its lease run out permits a takeover; it proves nothing about the attempt.
+    """
+    if row.owner in (NOBODY, host.owner) or host.is_dead(row.owner):
+        return False
+    return row.expires > now
 
 
 class Attempt:

@@ -22,6 +22,7 @@ from ..groups import (
     Completed,
     EffectHost,
     Failed,
+    Renewal,
     decode_outcome,
     encode_outcome,
     result_shape,
@@ -80,10 +81,11 @@ class Operation:
     ) -> Any:
         """Return the operation's result, running ``fn(key, *args)`` only if nobody has.
 
-        Reads first: a completed record answers, a failed one raises, a live attempt is joined. The
-        attempt belongs to the operation: a caller who goes away ends his waiting, never the
-        attempt, which settles late and may still upgrade the record. An ``async def`` runs on the
-        loop, a plain ``def`` in a worker thread.
+        Reads first: a completed record answers, a failed one raises, a live attempt is joined, be
+        it that of another host on this store; one whose owner is dead, or let its lease run out, is
+        taken over. The attempt belongs to the operation: a caller who goes away ends his waiting,
+        never the attempt, which settles late and may still upgrade the record. An ``async def``
+        runs on the loop, a plain ``def`` in a worker thread.
 
         Args:
             fn: Called with the operation's key, then ``args``.
@@ -96,7 +98,6 @@ class Operation:
             ValueRefused: the recorded result does not fit the annotation of ``fn``.
             OperationFailed: the record holds a committed failure; ``__cause__`` is what it was.
             OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
-            FenceMoved: another host on this store attempts it; a dead one's claim is taken over.
             ShuttingDown: the system has closed, and the record has no answer.
             AskCycle: this work is part of what it would wait for.
         """
@@ -155,17 +156,20 @@ class Operation:
         if not self.status.terminal:
             self._require_open()
         with actor.host.waits.waiting(f"operation {self.key}"):
-            if not self.status.terminal and not actor.live:
-                actor.post(claim)
-            while actor.live and not self.status.terminal:
-                await actor.changed()
+            is_open = True
+            while is_open and not self.status.terminal:
+                news = actor.host.board.news("operation", self.key)
+                if not actor.attempts_here:
+                    actor.post(claim)
+                while actor.live and not self.status.terminal:
+                    await actor.changed()
+                self._require_known()
+                is_open = actor.attempted_elsewhere and await actor.ended_elsewhere(news)
             self._require_known()
         if self.status.terminal:
             return self._answer(claim)
         seen = reversed(self.record.observations)
         why = next((o.note for o in seen if o.status is OperationStatus.UNKNOWN), "it was stopped")
-        if actor.failure is not None:
-            raise actor.failure.again()
         raise self._unknown(f"its last attempt lost the answer ({why})")
 
     def _require_known(self) -> None:
@@ -214,6 +218,18 @@ class Operations:
         self._keep = observations
         # Lives as long as somebody holds the operation, or an attempt of it runs. Writer: `open`.
         self._actors: WeakValueDictionary[str, OperationActor] = WeakValueDictionary()
+        host.renews(self._renewal)
+
+    def _renewal(self) -> Renewal | None:
+        attempted = [actor for actor in self._actors.values() if actor.attempts_here]
+        if not attempted:
+            return None
+
+        def renew(tx: Tx, expires: float) -> None:
+            for actor in attempted:
+                actor.renewal(tx, expires)
+
+        return renew
 
     async def open(self, key: str, request: Any) -> Operation:
         """Return the operation of that key, recording the request on first use.

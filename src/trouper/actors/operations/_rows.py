@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..._ids import Incarnation
 from ...errors import CorruptRecord, ValueRefused
-from ...store import decode, encode, record, row_key
+from ...store import decode, encode, record, row_key, upcaster
 from ._lattice import Observation, OperationState, OperationStatus
 
 TABLE = "record"
 NOBODY = Incarnation(0, 0)
 
 
-@record("operation", version=1)
+@record("operation", version=2)
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """Canonical record, claim and log of one operation; ``log`` is the encoded observations."""
+    """Canonical record, claim and log of one operation; ``log`` is the encoded observations.
+
+    ``expires`` is when the claim may be taken over though nobody knows its owner to be dead (trio
+    time). ``changed_at`` is for people (UTC, seconds); nothing is decided by it.
+    """
 
     key: str
     request: bytes
@@ -29,6 +34,8 @@ class OperationRow:
     owner_epoch: int
     owner_number: int
     token: int
+    expires: float = 0.0
+    changed_at: float = 0.0
 
     @property
     def owner(self) -> Incarnation:
@@ -65,11 +72,19 @@ class OperationRow:
             log=encode([[o.attempt, str(o.status), o.result, o.note] for o in state.observations]),
         )
 
-    def claimed_by(self, owner: Incarnation) -> OperationRow:
+    def claimed_by(self, owner: Incarnation, expires: float) -> OperationRow:
         """Return this row under a new claim."""
         return replace(
-            self, owner_epoch=owner.epoch, owner_number=owner.number, token=self.token + 1
+            self,
+            owner_epoch=owner.epoch,
+            owner_number=owner.number,
+            token=self.token + 1,
+            expires=expires,
         )
+
+    def is_held(self, owner: Incarnation, token: int) -> bool:
+        """Tell whether a claim still stands."""
+        return (self.owner, self.token) == (owner, token)
 
     def released(self) -> OperationRow:
         """Return this row without its claim; the number of attempts stays."""
@@ -80,6 +95,11 @@ class OperationRow:
         """Build the row of an operation that nobody has attempted."""
         state = OperationState()
         return cls(key, request, str(state.status), b"", 0, 0, 0, encode([]), 0, 0, 0)
+
+
+@upcaster("operation", 1)
+def _before_leases(*fields: Any) -> list[Any]:
+    return [*fields, 0.0, 0.0]
 
 
 def operation_key(key: str) -> bytes:

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from ...actors.operations import OperationStatus
-from ...errors import FenceMoved, OperationForgotten, OutcomeUnknown, ScopeBusy
+from ...errors import OperationForgotten, OutcomeUnknown, ScopeBusy
 from ._host_cast import refused
 from ._operation_bench import Attempts, OperationBench, read, tried
 from ._operation_laws import settled, value_of
@@ -176,27 +176,76 @@ async def a_dead_attempt_is_taken_over(bench: OperationBench) -> None:
     assert attempts.keys == [key, key]
 
 
-async def a_live_attempt_of_another_owner_is_not_run_beside(bench: OperationBench) -> None:
-    """While it runs, whatever callers observed; and it is nobody's once it ended."""
+async def an_attempt_of_another_owner_is_joined(bench: OperationBench) -> None:
+    """Nothing runs beside it, whatever callers observed; who joined it gets its result."""
     key = bench.key("two owners")
+    attempts = Attempts(7)
+    answers: list[Any] = []
+    async with bench.runtime() as life:
+        first, second = await life.owner(), await life.owner()
+        one, two = await first.open(key, None), await second.open(key, None)
+
+        async def join() -> None:
+            answers.append(await two.run(attempts.run))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tried, one.run(attempts.run))
+            await attempts.begun[0].wait()
+            nursery.start_soon(join)
+            await refused(ScopeBusy, second.forget(key))
+            async with trio.open_nursery() as impatient:
+                impatient.start_soon(refused, OutcomeUnknown, two.run(attempts.run, timeout=10))
+                await trio.testing.wait_all_tasks_blocked()
+                life.advance(11)
+            await refused(ScopeBusy, second.forget(key))
+            nursery.start_soon(join)
+            await read(life, key)  # behind its claim, which was refused
+            assert answers == []
+            attempts.release()
+        assert answers == [7, 7]
+    assert attempts.keys == [key]
+
+
+async def a_joined_attempt_that_lost_its_answer_is_nobody_s(bench: OperationBench) -> None:
+    """Whoever joined it learns that its outcome is unknown; the next caller may run."""
+    key = bench.key("lost elsewhere")
     attempts = Attempts(OSError("reset"), 7)
     async with bench.runtime() as life:
         first, second = await life.owner(), await life.owner()
         one, two = await first.open(key, None), await second.open(key, None)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(refused, OutcomeUnknown, one.run(attempts.run, timeout=10))
+            nursery.start_soon(refused, OutcomeUnknown, one.run(attempts.run))
             await attempts.begun[0].wait()
-            await refused(FenceMoved, two.run(attempts.run))
-            await refused(ScopeBusy, second.forget(key))
-            life.advance(11)
-            await trio.testing.wait_all_tasks_blocked()
-            await refused(FenceMoved, two.run(attempts.run))
-            await refused(ScopeBusy, second.forget(key))
+            nursery.start_soon(refused, OutcomeUnknown, two.run(attempts.run))
+            await read(life, key)  # behind its claim, which was refused
             attempts.release()
-            await refused(OutcomeUnknown, one.run(attempts.run))
         assert attempts.keys == [key]
         assert await two.run(attempts.run) == 7
         assert await one.run(attempts.run) == 7
+    assert attempts.keys == [key, key]
+
+
+async def a_joined_attempt_whose_owner_dies_is_taken_over(bench: OperationBench) -> None:
+    """By whoever joined it, at once: a dead owner's lease needs no time to run out."""
+    key = bench.key("joined and dead")
+    attempts = Attempts(7)
+    answers: list[Any] = []
+    async with bench.runtime() as life:
+        first, second = await life.owner(), await life.owner()
+        one, two = await first.open(key, None), await second.open(key, None)
+
+        async def join() -> None:
+            answers.append(await two.run(attempts.run))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tried, one.run(attempts.run))
+            await attempts.begun[0].wait()
+            nursery.start_soon(join)
+            await read(life, key)  # behind its claim, which was refused
+            life.presume_dead(first)
+            await attempts.begun[1].wait()
+            attempts.release()
+        assert answers == [7]
     assert attempts.keys == [key, key]
 
 
@@ -256,7 +305,9 @@ ATTEMPT_LAWS = (
     what_was_not_durable_was_never_told,
     a_crash_before_the_record_runs_again_under_the_same_key,
     a_dead_attempt_is_taken_over,
-    a_live_attempt_of_another_owner_is_not_run_beside,
+    an_attempt_of_another_owner_is_joined,
+    a_joined_attempt_that_lost_its_answer_is_nobody_s,
+    a_joined_attempt_whose_owner_dies_is_taken_over,
     a_late_owner_is_refused_and_logged,
     forget_leaves_no_row,
 )
