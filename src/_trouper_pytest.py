@@ -7,6 +7,7 @@ anything below ``trouper`` imports trio, lmdb and the rest first. What does the 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Final
 
@@ -56,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="draw failing schedules, as SVG and text, into this folder",
     )
-    group.addoption("--schedule-job", help="internal: what the second process of a check is to do")
+    # what the second process of a check is to do
+    group.addoption("--schedule-job", metavar="FILE", help=argparse.SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:

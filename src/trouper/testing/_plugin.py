@@ -97,9 +97,14 @@ def _chart(item: pytest.Item, charts: str) -> Path:
 
 
 def _child(item: pytest.Item) -> tuple[str, ...]:
+    """Return the command that runs this one test in another process, configured like this run."""
     config = item.config
     node = f"{item.path}::{item.nodeid.partition('::')[2]}"
-    options = ["-q", "-p", "no:cacheprovider", f"--rootdir={config.rootpath}"]
+    options = ["-q", f"--rootdir={config.rootpath}", f"--import-mode={config.option.importmode}"]
+    for plugin in ("no:cacheprovider", *config.option.plugins):
+        options += ["-p", plugin]
+    for value in config.option.override_ini or ():
+        options += ["-o", value]
     if config.inipath is not None:
         options += ["-c", str(config.inipath)]
     return (sys.executable, "-m", "pytest", *options, node)
