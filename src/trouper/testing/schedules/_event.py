@@ -153,21 +153,6 @@ class Footprint(NamedTuple):
     looks: frozenset[str] = frozenset()
     also: tuple[tuple[str, bool], ...] = ()
 
-    @property
-    def touches(self) -> bool:
-        """It touched more than the actor itself."""
-        return bool(
-            self.withdraws
-            or self.reads
-            or self.writes
-            or self.shares
-            or self.arms
-            or self.scans
-            or self.fills
-            or self.looks
-            or self.also
-        )
-
 
 Resource: TypeAlias = tuple[str, str | Event | tuple[str, int]]
 NOTHING: Final[frozenset[Resource]] = frozenset()
@@ -206,26 +191,34 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     """Return what a step that has this footprint read and wrote."""
     if event.kind == "crash":
         return Accesses(writes=frozenset((DURABLE,)))
-    own: tuple[Resource, Resource] = (("actor", event.actor), ("event", event))
-    if event.kind != "timer" and not footprint.touches:
-        return Accesses(NOTHING, frozenset(own))
-    reads: set[Resource] = {("key", key) for key in footprint.reads}
-    writes: set[Resource] = set(own)
-    writes.update(("event", gone) for gone in footprint.withdraws)
-    writes.update(("key", key) for key in footprint.writes)
-    writes.update(("range", name) for name in footprint.scans)
-    reads.update(("range", name) for name in footprint.fills)
+    life = event.life
+    reads: list[Resource] = []
+    writes: list[Resource] = [("actor", (event.target, life)), ("event", event)]
+    # most steps have little of all this, and asking is cheaper than going through nothing
+    if footprint.withdraws:
+        writes += [("event", gone) for gone in footprint.withdraws]
+    if footprint.reads:
+        reads += [("key", key) for key in footprint.reads]
+    if footprint.writes:
+        writes += [("key", key) for key in footprint.writes]
+    if footprint.scans:
+        writes += [("range", name) for name in footprint.scans]
+    if footprint.fills:
+        reads += [("range", name) for name in footprint.fills]
     # after a crash it is another mailbox, another object
-    writes.update(("shared", (name, event.life)) for name in footprint.shares)
-    reads.update(("shared", (name, event.life)) for name in footprint.looks)
-    writes.update(("actor", (name, event.life)) for name, _ in footprint.also)
+    if footprint.shares:
+        writes += [("shared", (name, life)) for name in footprint.shares]
+    if footprint.looks:
+        reads += [("shared", (name, life)) for name in footprint.looks]
+    if footprint.also:
+        writes += [("actor", (name, life)) for name, _ in footprint.also]
     if footprint.arms:
-        reads.add(CLOCK)
+        reads.append(CLOCK)
     if event.kind == "timer":
-        writes.add(CLOCK)
+        writes.append(CLOCK)
     if footprint.writes or event.kind == "timer":
-        reads.add(DURABLE)
-    return Accesses(frozenset(reads), frozenset(writes))
+        reads.append(DURABLE)
+    return Accesses(frozenset(reads) if reads else NOTHING, frozenset(writes))
 
 
 def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> bool:
