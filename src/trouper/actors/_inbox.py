@@ -90,7 +90,7 @@ class Inbox(Generic[M]):
                 nothing that is queued fits. Not caught, it ends the protocol in order.
             TypeError: ``what`` is neither a class nor a function.
         """
-        match = _matcher(what)
+        match = matcher(what)
         ref = self._ref
         dispatcher = ref.dispatcher
         dispatcher.credit -= 1
@@ -220,7 +220,8 @@ def _asking(inbox: Inbox[Any], message: Any, ask: Ask | None) -> Any:
     return Asking[Any, Any](inbox, message, ask)
 
 
-def _matcher(what: Any) -> Callable[[Any], bool]:
+def matcher(what: Any) -> Callable[[Any], bool]:
+    """Return the predicate that `Inbox.receive` was asked for."""
     if what is None:
         return _any
     if isinstance(what, type):

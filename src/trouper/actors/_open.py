@@ -92,6 +92,20 @@ def open_system(
     )
 
 
+def open_staged(
+    parts: Parts,
+    name: str,
+    *,
+    store: Store,
+    cells: RunnerKind | None,
+    listed: Iterable[Activity[..., Any]],
+    **options: Any,
+) -> AbstractAsyncContextManager[ActorSystem]:
+    """Open a system that is put together from other parts; for the explorer of schedules."""
+    kinds = [] if cells is None else [cells]
+    return Block(_open(store, kinds, [*listed], name=name, parts=parts, **options))
+
+
 def _store(store: Store | str | os.PathLike[str] | None) -> Store:
     if store is None:
         return MemoryStore()

@@ -105,7 +105,6 @@ def _outcome(raised: BaseException | None, doomed: object) -> tuple[Outcome, Bas
 # --- sending --------------------------------------------------------------------------------------
 
 
-@final
 class TracedInbox(Inbox[Any]):
     """An inbox in which a message is in hand from its `receive` to the next one of that task.
 

@@ -62,10 +62,14 @@ class Ask:
             raise self.error
         return self.value
 
-    def abandon(self, _: RaiseCancelT) -> Abort:
-        """End the request because its asker was cancelled; trio's abort function."""
+    def give_up(self) -> None:
+        """End the request because its asker went away."""
         self.task = None
         self.done = True
+
+    def abandon(self, _: RaiseCancelT) -> Abort:
+        """End the request because its asker was cancelled; trio's abort function."""
+        self.give_up()
         return Abort.SUCCEEDED
 
 

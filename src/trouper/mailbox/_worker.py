@@ -155,9 +155,7 @@ class Worker:
                             senders = a.senders
                             if len(q) < 2 or len(q) > a.high_water:
                                 note_depth(a, q)
-                            if not n:
-                                if d.is_gated:
-                                    break  # who is next is not for the carrier to say
+                            if not n and not d.is_gated:  # who is next is for a gate to say
                                 n, e = note_turns(a, q, turns), None
                                 await checkpoint()  # a resumed carrier has a budget too
                     if a.doomed is not None:
