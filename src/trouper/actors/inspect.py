@@ -1,39 +1,63 @@
 """Read what a journal holds, for people and for tools: views, never rows.
 
-Everything here only reads, from a store that is open.
+Everything here only reads: from a store that is open, or from one that another process may have
+open, by `trouper.store.read`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
-from ..store import HISTORY, HeadRow, Invariant, Recorded, Store
-from .activations import ActivationRow, StepRow, activation_invariants
+from ..store import HISTORY, HeadRow, Invariant, Recorded, Store, decode
+from .activations import ActivationRow, StepRow, activation_invariants, steps_prefix
 from .durable_actors import history_invariants
 from .groups import (
+    QUEUE,
+    SIGNAL_TABLE,
     ChildRow,
     EffectEnvelope,
     GroupRow,
+    SignalRow,
+    children_prefix,
     decode_outcome,
     group_invariants,
+    signal_invariants,
 )
 from .operations import OperationRow, operation_invariants
+
+T = TypeVar("T")
+
+Knows = Callable[[str, str], bool]
+"""Tells whether there is code for a kind (``effect``, ``activation``, ...) and a name."""
 
 INVARIANTS: Final[tuple[Invariant, ...]] = (
     group_invariants,
     activation_invariants,
     operation_invariants,
+    signal_invariants,
     history_invariants,
 )
 """What has to hold between the rows that actors write; for `trouper.store.check`."""
 
 
+class Source(Protocol):
+    """Where rows are read: a store that is open, or the rows of a `trouper.store.Reading`."""
+
+    def scan(self, table: str, prefix: bytes, kind: type[T]) -> Iterable[tuple[bytes, T]]:
+        """Return rows in key order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ActivationView:
-    """One activation. ``state`` is running, completed, failed or cancelled."""
+    """One activation. ``state`` is running, completed, failed or cancelled.
+
+    ``waits_for`` is the step without an answer, of one that runs. ``routable`` says whether there
+    is code for it, None where nobody told which code there is.
+    """
 
     key: str
     activity: str
@@ -41,14 +65,17 @@ class ActivationView:
     state: str
     created_at: float
     units: int
+    waits_for: str = ""
+    routable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EffectView:
     """One unit of work: a step of an activation, or a child of a group.
 
-    ``attempts`` counts those that were begun; ``state`` is open until it settled, then the word of
-    its outcome.
+    ``attempts`` counts those that were begun, ``failures`` those known to have failed; ``due`` is
+    the instant (UTC) of a timer, or of the next attempt, 0 without one. ``state`` is open until it
+    settled, then the word of its outcome.
     """
 
     key: str
@@ -57,6 +84,8 @@ class EffectView:
     arguments: tuple[Any, ...]
     state: str
     attempts: int
+    failures: int = 0
+    due: float = 0.0
 
     @property
     def settled(self) -> bool:
@@ -69,7 +98,10 @@ class GroupView:
     """One group: how many of its children settled, and what its caller and its scope made of it.
 
     ``state`` is *open*, *closed* (the caller's interest ended; it may have losers that run), or
-    *retired*: then this line is all that is left of it.
+    *retired*: then this line is all that is left of it. ``failures`` counts the failed attempts of
+    children that are unsettled, ``due`` is the earliest instant (UTC) that one of them waits for,
+    0 without one. ``unroutable`` counts those that there is no code for, None where nobody told
+    which code there is.
     """
 
     key: str
@@ -78,6 +110,9 @@ class GroupView:
     state: str
     disposition: str
     opened_at: float
+    failures: int = 0
+    due: float = 0.0
+    unroutable: int | None = None
 
     @property
     def closed(self) -> bool:
@@ -87,12 +122,26 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class OperationView:
-    """One operation."""
+    """One operation. ``attempted`` says that somebody holds the claim of an attempt."""
 
     key: str
     status: str
     attempts: int
     version: int
+    attempted: bool = False
+    conflicts: int = 0
+    changed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SignalView:
+    """One signal that nobody has taken; ``number`` orders those of one key and name."""
+
+    key: str
+    name: str
+    number: int
+    payload: Any
+    arrived_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +160,7 @@ class ActorView:
     replies: int
 
 
-def actors(store: Store) -> list[ActorView]:
+def actors(store: Source) -> list[ActorView]:
     """Return every durable actor that has recorded anything, by key."""
     rows = [row for _, row in store.scan(HISTORY, b"H", HeadRow)]
     return [
@@ -125,7 +174,7 @@ def records(store: Store, key: str, *, after: int = 0) -> AsyncIterator[Recorded
     return store.records(key, after=after)
 
 
-def activations(store: Store) -> list[ActivationView]:
+def activations(store: Source, *, knows: Knows | None = None) -> list[ActivationView]:
     """Return every activation, oldest first."""
     rows = [row for _, row in store.scan("record", b"A", ActivationRow)]
     return [
@@ -136,17 +185,31 @@ def activations(store: Store) -> list[ActivationView]:
             _word(row.outcome, "running"),
             row.created_at,
             row.head,
+            "" if row.ended else _open_step(store, row.scope),
+            None if knows is None or row.ended else knows("activation", row.activity),
         )
         for row in sorted(rows, key=lambda row: (row.created_at, row.key))
     ]
 
 
-def effects(store: Store) -> list[EffectView]:
+def _open_step(store: Source, scope: str) -> str:
+    last = None
+    for _, step in store.scan("record", steps_prefix(scope), StepRow):
+        last = step
+    if last is None or last.outcome:
+        return ""
+    if last.is_group:
+        return f"{last.combinator} #{last.number}"
+    envelope = EffectEnvelope.decoded(last.envelope)
+    return f"{envelope.kind} {envelope.name}"
+
+
+def effects(store: Source) -> list[EffectView]:
     """Return every unit of work that the journal knows, by activation and in the order of steps."""
     steps = [row for _, row in store.scan("record", b"T", StepRow) if row.envelope]
     children = [row for _, row in store.scan("record", b"C", ChildRow)]
     rows: list[StepRow | ChildRow] = [*steps, *children]
-    found = [_effect(row.envelope, row.outcome, row.attempt) for row in rows]
+    found = [_effect(row) for row in rows]
     return sorted(found, key=lambda view: _natural(view.key))
 
 
@@ -156,7 +219,7 @@ def _natural(key: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
-def groups(store: Store) -> list[GroupView]:
+def groups(store: Source, *, knows: Knows | None = None) -> list[GroupView]:
     """Return every group, oldest first."""
     rows = [row for _, row in store.scan("group", b"G", GroupRow)]
     return [
@@ -167,30 +230,64 @@ def groups(store: Store) -> list[GroupView]:
             "retired" if row.retired else "closed" if row.closed else "open",
             row.effective,
             row.opened_at,
+            *_unsettled(store, row, knows),
         )
         for row in sorted(rows, key=lambda row: (row.opened_at, row.key))
     ]
 
 
-def operations(store: Store) -> list[OperationView]:
+def _unsettled(store: Source, row: GroupRow, knows: Knows | None) -> tuple[int, float, int | None]:
+    """Return failures, earliest due instant and number of unroutable children of a group."""
+    found: Sequence[ChildRow] = ()
+    if row.counter < row.children:
+        children = store.scan("record", children_prefix(row.key), ChildRow)
+        found = [child for _, child in children if not child.settled]
+    dues = [child.due for child in found if child.due]
+    lost: int | None = None
+    if knows is not None:
+        envelopes = [EffectEnvelope.decoded(child.envelope) for child in found]
+        lost = sum(not knows(envelope.kind, envelope.name) for envelope in envelopes)
+    return sum(child.failures for child in found), min(dues, default=0.0), lost
+
+
+def operations(store: Source) -> list[OperationView]:
     """Return every operation, by key."""
     rows = [row for _, row in store.scan("record", b"O", OperationRow)]
     return [
-        OperationView(row.key, row.status, row.token, row.version)
+        OperationView(
+            row.key,
+            row.status,
+            row.token,
+            row.version,
+            row.owner_number > 0,
+            row.conflicts,
+            row.changed_at,
+        )
         for row in sorted(rows, key=lambda row: row.key)
     ]
 
 
-def _effect(envelope: bytes, outcome: bytes, attempts: int) -> EffectView:
-    read = EffectEnvelope.decoded(envelope)
+def signals(store: Source) -> list[SignalView]:
+    """Return every signal that nobody has taken, by key and name, oldest first."""
+    rows = [row for _, row in store.scan(SIGNAL_TABLE, QUEUE, SignalRow)]
+    return [
+        SignalView(row.address, row.name, row.number, decode(row.payload), row.at)
+        for row in sorted(rows, key=lambda row: (row.address, row.name, row.number))
+    ]
+
+
+def _effect(row: StepRow | ChildRow) -> EffectView:
+    read = EffectEnvelope.decoded(row.envelope)
     args, kwargs = read.call()
     return EffectView(
         read.replay_key,
         read.kind,
         read.name,
         (*args, *kwargs.values()),
-        _word(outcome, "open"),
-        attempts,
+        _word(row.outcome, "open"),
+        row.attempt,
+        row.failures,
+        0.0 if row.outcome else row.due,
     )
 
 
@@ -205,10 +302,13 @@ __all__ = (
     "EffectView",
     "GroupView",
     "OperationView",
+    "SignalView",
+    "Source",
     "activations",
     "actors",
     "effects",
     "groups",
     "operations",
     "records",
+    "signals",
 )

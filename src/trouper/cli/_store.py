@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-import os
-import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,6 +17,7 @@ from rich.table import Table
 
 from .. import store
 from ..actors.inspect import INVARIANTS
+from ._modules import MODULES, import_all
 from ._paths import path_of
 from ._status import Status
 
@@ -34,10 +32,6 @@ JOURNAL = Annotated[
     typer.Argument(metavar="PATH", parser=path_of, help="The journal's directory."),
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MODULES = Annotated[
-    list[str] | None,
-    typer.Option("--import", metavar="MODULE", help="Whose records to know; may be given again."),
-]
 
 
 @app.command()
@@ -46,7 +40,7 @@ def check(path: JOURNAL, *, modules: MODULES = None, as_json: AS_JSON = False) -
 
     Exit status 0: sound. 1: it is damaged, each finding is a line. 2: it could not be checked.
     """
-    _import(modules)
+    import_all(modules)
     with _progress("checking", MofNCompleteColumn()) as advance:
         report = store.check(path, invariants=INVARIANTS, progress=advance)
     if as_json:
@@ -110,7 +104,7 @@ def dump(
     Exit status 1 if something was not, with a line on stderr for each. In JSON, bytes are
     {"$bytes": hex} and what JSON has no number for is {"$float": text}.
     """
-    _import(modules)
+    import_all(modules)
     for name in table or ():
         if name not in (*store.TABLES, "store"):
             raise typer.BadParameter(f"no table {name!r}; there are {', '.join(store.TABLES)}")
@@ -158,18 +152,6 @@ def compact(path: JOURNAL, *, as_json: AS_JSON = False) -> None:
             f"{done.path}: {_size(done.before)} before, {_size(done.after)} now; "
             f"{done.rows} rows, verified"
         )
-
-
-def _import(modules: Iterable[str] | None) -> None:
-    """Import modules as the current directory sees them, for the records that they register."""
-    sys.path.insert(0, os.getcwd())
-    for name in modules or ():
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not name.startswith(error.name):
-                raise
-            raise typer.BadParameter(f"no module {name!r} here or on the path") from None
 
 
 @contextmanager

@@ -37,6 +37,8 @@ from ._protocol import Store as Store
 from ._protocol import Submission as Submission
 from ._protocol import Tx as Tx
 from ._protocol import Unit as Unit
+from ._read import Reading as Reading
+from ._read import read as read
 from ._readers import Reader as Reader
 from ._records import decode_record as decode_record
 from ._records import encode_record as encode_record
@@ -75,6 +77,7 @@ __all__ = (
     "MapCode",
     "MemoryStore",
     "Reader",
+    "Reading",
     "Recorded",
     "Report",
     "Rows",
@@ -102,6 +105,7 @@ __all__ = (
     "is_record",
     "log_key",
     "log_sequence",
+    "read",
     "read_head",
     "read_record",
     "rebuild",

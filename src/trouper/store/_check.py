@@ -81,31 +81,34 @@ def check(
 
 @final
 class SnapshotRows:
-    """`Rows` of a snapshot."""
+    """`Rows` of a snapshot; ``broken`` is told of each that cannot be read."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, broken: Callable[[StoreError], None] = lambda error: None
+    ) -> None:
         self._snapshot = snapshot
+        self._broken = broken
 
     def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
         """See `Rows.get`."""
         frame = self._snapshot.get(table, key)
-        return None if frame is None else _readable(table, key, frame, kind)
+        return None if frame is None else self._readable(table, key, frame, kind)
 
     def scan(self, table: str, prefix: bytes, kind: type[T]) -> Iterator[tuple[bytes, T]]:
         """See `Rows.scan`."""
         for key, frame in self._snapshot.items(table, prefix):
-            value = _readable(table, key, frame, kind)
+            value = self._readable(table, key, frame, kind)
             if value is not None:
                 yield key, value
+
+    def _readable(self, table: str, key: bytes, frame: bytes, kind: type[T]) -> T | None:
+        try:
+            return from_frame(table, key, frame, kind)
+        except StoreError as error:
+            self._broken(error)
+            return None
 
     def keys(self, table: str, prefix: bytes) -> Iterator[bytes]:
         """See `Rows.keys`."""
         for key, _ in self._snapshot.items(table, prefix):
             yield key
-
-
-def _readable(table: str, key: bytes, frame: bytes, kind: type[T]) -> T | None:
-    try:
-        return from_frame(table, key, frame, kind)
-    except StoreError:
-        return None

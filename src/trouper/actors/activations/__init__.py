@@ -10,6 +10,7 @@ from ._handle import ActivationHandle as ActivationHandle
 from ._invariants import activation_invariants as activation_invariants
 from ._rows import ActivationRow as ActivationRow
 from ._rows import StepRow as StepRow
+from ._rows import steps_prefix as steps_prefix
 from ._service import HISTORY_LIMIT as HISTORY_LIMIT
 from ._service import ActivationRunner as ActivationRunner
 from ._service import Activations as Activations
@@ -30,4 +31,5 @@ __all__ = (
     "durable",
     "send_signal",
     "signals",
+    "steps_prefix",
 )

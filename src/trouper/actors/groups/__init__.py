@@ -50,6 +50,7 @@ from ._handle import Settlement as Settlement
 from ._host import EffectHost as EffectHost
 from ._invariants import doomed_prefixes as doomed_prefixes
 from ._invariants import group_invariants as group_invariants
+from ._invariants import signal_invariants as signal_invariants
 from ._ledger import Opened as Opened
 from ._ledger import close_group as close_group
 from ._ledger import pass_group as pass_group
@@ -68,6 +69,7 @@ from ._retries import Retry as Retry
 from ._rows import GROUP_TABLE as GROUP_TABLE
 from ._rows import ChildRow as ChildRow
 from ._rows import GroupRow as GroupRow
+from ._rows import children_prefix as children_prefix
 from ._rows import group_key as group_key
 from ._rows import report_damage as report_damage
 from ._runner import EffectContext as EffectContext
@@ -181,6 +183,7 @@ __all__ = (
     "begin_run",
     "begin_sweep",
     "being_swept",
+    "children_prefix",
     "close_group",
     "decode_outcome",
     "doomed_prefixes",
@@ -215,6 +218,7 @@ __all__ = (
     "require_same",
     "result_shape",
     "signal",
+    "signal_invariants",
     "signal_remains",
     "source_of",
     "take_off",

@@ -173,6 +173,10 @@ class ActivityRegistry:
         known = _IMPORTED.get((kind, name))
         return known[-1] if known else None
 
+    def knows(self, kind: str, name: str) -> bool:
+        """Tell whether there is code for a kind and a name; timers and signals need none."""
+        return kind in ("timer", "signal") or self.find(kind, name) is not None
+
     def require_unambiguous(self) -> None:
         """Refuse names under which two different functions of the imported code go."""
         for (kind, name), known in _IMPORTED.items():

@@ -18,6 +18,7 @@ from ._rows import (
     settle_prefix,
 )
 from ._scopes import FINISHED, UNFINISHED, MemberRow, member_key
+from ._signals import QUEUE, SIGNAL_TABLE, SignalRow, SignalsRow, head_key, signal_remains
 from ._sweep import GROUPS, SCOPES, Doomed, SweepRow
 
 
@@ -124,3 +125,21 @@ def _orphans(
             continue
         missing = row.group
         yield Finding(table, key.hex(), f"belongs to group {row.group!r}, which is not there")
+
+
+def signal_invariants(rows: Rows) -> Iterator[Finding]:
+    """Find signals that were numbered beyond what came to their address."""
+    for key, row in rows.scan(SIGNAL_TABLE, QUEUE, SignalRow):
+        head = rows.get(SIGNAL_TABLE, head_key(row.address, row.name), SignalsRow)
+        arrived = 0 if head is None else head.arrived
+        if row.number >= arrived and not _is_swept(rows, row.address):
+            yield Finding(
+                SIGNAL_TABLE,
+                key.hex(),
+                f"signal {row.number} {row.name!r} to {row.address!r}, to which {arrived} came",
+            )
+
+
+def _is_swept(rows: Rows, address: str) -> bool:
+    doomed = doomed_prefixes(rows)
+    return any(each in doomed for each in signal_remains(address))

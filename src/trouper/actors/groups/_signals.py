@@ -138,7 +138,7 @@ def send(tx: Tx, signal: Signal, require_taker: RequireTaker, limit: int) -> boo
             name=signal.name,
             limit=limit,
         )
-    place = _named(_HEADS, signal.address, signal.name)
+    place = head_key(signal.address, signal.name)
     head = tx.get(SIGNAL_TABLE, place, SignalsRow) or SignalsRow(signal.address, signal.name, 0)
     row = SignalRow(signal.address, signal.name, head.arrived, signal.payload, signal.at)
     tx.put(SIGNAL_TABLE, queue_key(row), row)
@@ -260,6 +260,11 @@ def give_back(tx: Tx, group: str, positions: Iterable[int]) -> bool:
         tx.put(SIGNAL_TABLE, queue_key(signal), signal)
         back = True
     return back
+
+
+def head_key(address: str, name: str) -> bytes:
+    """Return the row key of how many signals of a name came."""
+    return _named(_HEADS, address, name)
 
 
 def queue_prefix(address: str, name: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, cast, overload
 from weakref import WeakValueDictionary
 
@@ -243,7 +244,9 @@ class Operations:
         actor = self._actors.get(key)
         while actor is None or actor.forgotten:
             self._actors.pop(key, None)
-            row = await self._host.store.commit(lambda tx: _create(tx, key, asked))
+            row = await self._host.store.commit(
+                partial(_create, key=key, request=asked, now=self._host.now())
+            )
             if self._host.store.get(TABLE, operation_key(key), OperationRow) is None:
                 continue  # forgotten right behind it
             made = OperationActor(self._host, row, self._keep)
@@ -294,9 +297,9 @@ def _busy(key: str, why: object) -> ScopeBusy:
     return ScopeBusy(f"operation {key!r} cannot be forgotten: {why}", key=key)
 
 
-def _create(tx: Tx, key: str, request: bytes) -> OperationRow:
+def _create(tx: Tx, key: str, request: bytes, now: float) -> OperationRow:
     row = tx.get(TABLE, operation_key(key), OperationRow)
     if row is None:
-        row = OperationRow.new(key, request)
+        row = OperationRow.new(key, request, now)
         tx.put(TABLE, operation_key(key), row)
     return row

@@ -91,10 +91,10 @@ class OperationRow:
         return replace(self, owner_epoch=NOBODY.epoch, owner_number=NOBODY.number)
 
     @classmethod
-    def new(cls, key: str, request: bytes) -> OperationRow:
+    def new(cls, key: str, request: bytes, now: float = 0.0) -> OperationRow:
         """Build the row of an operation that nobody has attempted."""
         state = OperationState()
-        return cls(key, request, str(state.status), b"", 0, 0, 0, encode([]), 0, 0, 0)
+        return cls(key, request, str(state.status), b"", 0, 0, 0, encode([]), 0, 0, 0, 0.0, now)
 
 
 @upcaster("operation", 1)
