@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
-from ..errors import InvariantError, NotPending, ScheduleError
+from ..errors import InvariantError, NotPending, OptionRefused, ScheduleError
 from ._explore import AnyScenario
 from ._plan import Plan
 from ._scenario import called, checked, model_name, refuse_inside_a_run
@@ -22,6 +22,7 @@ from .schedules import (
     Play,
     Rules,
     Scenario,
+    Simulation,
     Token,
     Trace,
     encode_token,
@@ -67,9 +68,8 @@ def simulate(
         rules=rules or Rules(),
         options=options or Options(),
     )
-    play = scenario_play(cast("Scenario", scenario), plan.options)
     rest = Fifo() if seed is None else sampler("pos", seed, 0)
-    steering = Steering(plan, play, rest)
+    steering = Steering(plan, rest)
     try:
         yield steering
     except BaseException:
@@ -92,8 +92,10 @@ class Steering(Chooser):
     Each of its steps lets one event take place, up to where everybody waits again.
     """
 
-    def __init__(self, plan: Plan, play: Play, rest: Chooser) -> None:
-        self._plan, self._play, self._rest = plan, play, rest
+    def __init__(self, plan: Plan, rest: Chooser) -> None:
+        self._plan, self._rest = plan, rest
+        self._play: Play = scenario_play(cast("Scenario", self._scenario), plan.options)
+        self._simulation: Simulation | None = None  # that of the last play
         self._asked: SimpleQueue[Sequence[Event] | _End] = SimpleQueue()
         self._told: SimpleQueue[Event | None] = SimpleQueue()
         self._goes_on = False  # without anybody telling
@@ -105,6 +107,10 @@ class Steering(Chooser):
         self._next = self._asked.get()
 
     # --- in the thread of the run -----------------------------------------------------------------
+
+    def _scenario(self, simulation: Simulation) -> Any:
+        self._simulation = simulation
+        return self._plan.scenario(simulation)
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -212,6 +218,35 @@ class Steering(Chooser):
         """
         __tracebackhide__ = True
         return self.take(self._find("crash", None, None, None))
+
+    @property
+    def now(self) -> float:
+        """Seconds of virtual time since the scenario began."""
+        return 0.0 if self._simulation is None else self._simulation.now
+
+    def advance(self, seconds: float) -> tuple[Event, ...]:
+        """Let this much time pass: settle, and fire what is due meanwhile; return what happened.
+
+        The clock stands at the last timer that fired: time in which nothing is due does not pass.
+
+        Raises:
+            OptionRefused: ``seconds`` is negative, or no number.
+        """
+        __tracebackhide__ = True
+        if not seconds >= 0:
+            raise OptionRefused(f"time goes forward: 0 seconds or more, not {seconds!r}")
+        before, goal = len(self.steps), self.now + seconds
+        self.settle()
+        while self._is_due(goal):
+            self.fire()
+            self.settle()
+        return self.steps[before:]
+
+    def _is_due(self, goal: float) -> bool:
+        if self._simulation is None or all(event.kind != "timer" for event in self.pending()):
+            return False
+        due = self._simulation.next_timer
+        return due is not None and due <= goal
 
     def settle(self) -> tuple[Event, ...]:
         """Let everything but timers and crashes happen, in the ordinary order; return what did."""

@@ -1,0 +1,234 @@
+"""`explore`: what it reports, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+
+from trouper.actors import Actor, Context, handles
+from trouper.errors import (
+    NeverQuiesced,
+    OptionRefused,
+    ScenarioRefused,
+    TokenForeign,
+    TokenGarbled,
+    TokenStale,
+    UnknownStrategy,
+)
+from trouper.testing import Options, Rules, Simulation, explore
+
+
+class Door(Actor[str]):
+    def __init__(self, onward: Any) -> None:
+        self.onward = onward
+
+    @handles(str)
+    def on(self, word: str) -> None:
+        self.onward(word)
+
+
+async def told(sim: Simulation, shop_name: str = "shop") -> list[str]:
+    """Tell a shop two words, of which the second has a door less to go through."""
+    heard: list[str] = []
+    shop = await sim.system.spawn(Door, heard.append, name=shop_name)
+    near = await sim.system.spawn(Door, shop.tell, name="near")
+    middle = await sim.system.spawn(Door, shop.tell, name="middle")
+    far = await sim.system.spawn(Door, middle.tell, name="far")
+    near.tell("order")
+    far.tell("close")
+    return heard
+
+
+async def racy(sim: Simulation) -> AsyncIterator[None]:
+    heard = await told(sim)
+    yield
+    assert heard == ["order", "close"]
+
+
+async def sound(sim: Simulation) -> AsyncIterator[None]:
+    heard = await told(sim)
+    yield
+    assert sorted(heard) == ["close", "order"]
+
+
+def test_a_race_is_found_and_shrunk_to_one_constraint() -> None:
+    report = explore(racy)
+    assert report.failures == 1
+    assert report.first_failure is not None
+    assert isinstance(report.first_failure.error, AssertionError)
+    assert len(report.first_failure.constraints) == 1
+
+
+def test_check_raises_what_failed_with_its_story_as_a_note() -> None:
+    report = explore(racy)
+    with pytest.raises(AssertionError) as caught:
+        report.check()
+    assert report.first_failure is not None
+    assert caught.value.__notes__ == [report.first_failure.story()]
+    assert str(caught.traceback[-1].path) == __file__
+    line = caught.value.__notes__[0].splitlines()[-2]
+    assert line == f"explore(racy, token='{report.first_failure.token}')"
+
+
+def test_a_report_without_a_failure_checks_well() -> None:
+    report = explore(sound, strategy="dfs")
+    assert report.exhausted
+    assert report.traces > 1
+    report.check()
+
+
+def test_a_spent_budget_is_a_result() -> None:
+    report = explore(sound, strategy="naive", budget=2)
+    assert (report.schedules, report.exhausted) == (2, False)
+    assert str(report).startswith("2 explored, not exhausted")
+
+
+def test_failures_are_counted_on_request() -> None:
+    assert explore(racy, strategy="naive", keep_going=True).failures > 1
+
+
+def test_a_token_is_replayed_instead_of_exploring() -> None:
+    found = explore(racy).first_failure
+    assert found is not None
+    report = explore(racy, token=found.token)
+    assert (report.schedules, report.failures) == (1, 1)
+    assert report.first_failure is not None
+    assert report.first_failure.constraints == found.constraints
+
+
+def test_a_token_survives_an_unrelated_edit_and_goes_stale_with_what_it_names() -> None:
+    found = explore(racy).first_failure
+    assert found is not None
+
+    def edited(shop: str) -> Any:
+        async def racy(sim: Simulation) -> AsyncIterator[None]:
+            other = await sim.system.spawn(Door, str, name="other")
+            other.tell("unrelated")
+            heard = await told(sim, shop)
+            yield
+            assert heard == ["order", "close"]
+
+        racy.__qualname__ = "racy"
+        return racy
+
+    assert explore(edited("shop"), token=found.token).failures == 1
+    with pytest.raises(TokenStale, match="drop the token and explore anew") as caught:
+        explore(edited("store"), token=found.token)
+    assert caught.value.missing
+
+
+@pytest.mark.parametrize("token", ["", "T1", "T1.", "T1.!!", "x.y"])
+def test_a_garbled_token_is_refused(token: str) -> None:
+    with pytest.raises(TokenGarbled, match="Copy the whole line"):
+        explore(racy, token=token)
+
+
+def test_a_token_of_another_scenario_is_refused() -> None:
+    found = explore(racy).first_failure
+    assert found is not None
+    with pytest.raises(TokenForeign, match="another scenario"):
+        explore(sound, token=found.token)
+
+
+class Restless(Actor[str]):
+    @handles(str)
+    def again(self, word: str, ctx: Context[str]) -> None:
+        ctx.self_ref.tell(word)
+
+
+async def restless(sim: Simulation) -> AsyncIterator[None]:
+    (await sim.system.spawn(Restless, name="restless")).tell("again")
+    yield
+
+
+def test_a_scenario_that_never_rests_fails_with_a_sentence() -> None:
+    report = explore(restless, rules=Rules(fair_after=20, max_steps=50))
+    assert report.first_failure is not None
+    error = report.first_failure.error
+    assert isinstance(error, NeverQuiesced)
+    assert error.steps == 50
+    assert "End what polls or repeats" in str(error)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+async def without_a_yield(sim: Simulation) -> None: ...
+
+
+def generator(sim: Simulation) -> Any:
+    yield
+
+
+async def without_a_simulation() -> AsyncIterator[None]:
+    yield
+
+
+async def by_keyword(*, sim: Simulation) -> AsyncIterator[None]:
+    yield
+
+
+async def two_yields(sim: Simulation) -> AsyncIterator[None]:
+    yield
+    yield
+
+
+async def no_yield_reached(sim: Simulation) -> AsyncIterator[None]:
+    if not sim:
+        yield
+
+
+@pytest.mark.parametrize(
+    ("scenario", "text"),
+    [
+        (without_a_yield, "without_a_yield has no `yield`: write `async def scenario"),
+        (generator, "generator is no async generator function"),
+        (without_a_simulation, "without_a_simulation has no parameter for the simulation"),
+        (by_keyword, "by_keyword has no parameter for the simulation"),
+        (7, "a scenario is a function, not 7"),
+        (two_yields, "yield once"),
+        (no_yield_reached, "yield once"),
+    ],
+)
+def test_what_is_no_scenario_is_refused(scenario: Any, text: str) -> None:
+    with pytest.raises(ScenarioRefused, match=text):
+        explore(scenario)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"budget": 0}, "explore 1 schedule or more, a whole number, not 0"),
+        ({"budget": 2.5}, "explore 1 schedule or more, a whole number, not 2.5"),
+        ({"budget": True}, "explore 1 schedule or more, a whole number, not True"),
+        ({"tries": -1}, "shrink with 1 schedule or more, a whole number, not -1"),
+        ({"seed": "7"}, "a seed is a whole number, not '7'"),
+        ({"rules": {"time": "anytime"}}, r"rules= takes trouper.testing.Rules\(...\)"),
+        ({"options": 3}, r"options= trouper.testing.Options\(...\)"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(OptionRefused, match=text):
+        explore(sound, **options)
+
+
+def test_an_unknown_strategy_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(UnknownStrategy, match="portfolio, dfs, sleep, naive, fifo, walk, pos"):
+        explore(sound, strategy="best")
+
+
+async def test_exploring_inside_a_run_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="explore makes a trio run for every schedule"):
+        explore(sound)
+
+
+def test_options_reach_the_system() -> None:
+    async def full(sim: Simulation) -> AsyncIterator[None]:
+        assert sim.system.name
+        await trio.lowlevel.checkpoint()
+        yield
+
+    explore(full, options=Options(mailbox=4), budget=1).check()
