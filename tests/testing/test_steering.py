@@ -207,6 +207,15 @@ def test_what_is_no_scenario_is_refused() -> None:
         pass
 
 
+def test_a_set_up_that_fails_is_raised_before_the_block() -> None:
+    async def broken(sim: Simulation) -> AsyncIterator[None]:
+        raise KeyError("set-up")
+        yield
+
+    with pytest.raises(KeyError, match="set-up"), simulate(broken):
+        pytest.fail("there is nothing to drive")
+
+
 async def test_simulating_inside_a_run_is_refused() -> None:
     with pytest.raises(RuntimeError, match="simulate makes a trio run"), simulate(scenario):
         pass

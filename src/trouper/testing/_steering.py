@@ -70,6 +70,8 @@ def simulate(
     )
     rest = Fifo() if seed is None else sampler("pos", seed, 0)
     steering = Steering(plan, rest)
+    if steering.has_failed:  # in the set-up: there is nothing to drive
+        steering.end()
     try:
         yield steering
     except BaseException:
@@ -131,6 +133,12 @@ class Steering(Chooser):
         return event
 
     # --- in the test's ----------------------------------------------------------------------------
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over, with a failure; the end of the block raises that."""
+        over = self._next
+        return isinstance(over, _End) and (over.error or self._course.failure) is not None
 
     def pending(self) -> tuple[Event, ...]:
         """Return all that can happen next, the oldest first; nothing when the schedule is over."""
