@@ -35,7 +35,7 @@ class GatedTasks:
             with self._gate.owners.naming(called):
                 self._nursery.start_soon(fn, *args, name=called)
         else:
-            self._gate.take_task(self._nursery, called, fn, args)
+            self._gate.take_task(self._nursery, called, fn, args, counts=True)
 
 
 @final

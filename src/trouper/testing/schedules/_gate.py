@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, final
@@ -295,9 +296,22 @@ class Gate:
         self.offer(self.mint("deliver", name, self.owner(), verb), release)
 
     def take_task(
-        self, nursery: trio.Nursery, name: str, fn: Callable[..., Any], args: tuple[Any, ...]
+        self,
+        nursery: trio.Nursery,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        *,
+        counts: bool = False,
     ) -> None:
-        """Offer to start a task that acts under a name of its own."""
+        """Offer to start a task that acts under a name of its own.
+
+        Args:
+            nursery, fn, args: As for `trio.Nursery.start_soon`.
+            name: Under which it acts.
+            counts: Whoever starts it waits for its end, so it begins after the schedule too.
+        """
+        context = copy_context()
 
         async def tracked() -> None:
             self._running.add(name)
@@ -307,10 +321,10 @@ class Gate:
                 self._running.discard(name)
 
         def start() -> None:
-            if self.is_over:
+            if self.is_over and not counts:
                 return
             with self.owners.naming(name):
-                nursery.start_soon(tracked, name=name)
+                context.run(partial(nursery.start_soon, tracked, name=name))
 
         self.offer(self.mint("deliver", name, self.owner(), "start"), start)
 
