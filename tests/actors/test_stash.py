@@ -265,3 +265,43 @@ async def test_a_drain_gives_stashed_messages_another_turn() -> None:
         ref.drain()
         await ref.stopped()
         assert seen == [1, 2]
+
+
+class Slow(Actor):
+    """Puts everything aside, after a while."""
+
+    def __init__(self, gate: trio.Event) -> None:
+        self.gate = gate
+
+    @handles(Visit)
+    async def visit(self, message: Visit, ctx: Context[Any]) -> None:
+        await self.gate.wait()
+        ctx.stash()
+
+    @handles(Knock)
+    async def knock(self, message: Knock, ctx: Context[Any]) -> int:
+        await self.gate.wait()
+        ctx.stash()
+
+
+@pytest.mark.parametrize("message", [Visit(1), Knock(1)])
+async def test_what_is_put_aside_while_the_actor_stops_is_told(message: Any) -> None:
+    gate = trio.Event()
+    async with open_system("s") as system:
+        ref = await system.spawn(Slow, gate)
+        if isinstance(message, Visit):
+            ref.tell(message)
+        async with trio.open_nursery() as nursery:
+            if isinstance(message, Knock):
+
+                async def ask() -> None:
+                    with pytest.raises(ActorStopped):
+                        await ref.ask(message)
+
+                nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            ref.stop()
+            gate.set()
+        await ref.stopped()
+        letters = [(letter.message, letter.reason) for letter in system.dead_letters]
+        assert letters == ([(message, "stopped")] if isinstance(message, Visit) else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from ..errors import StashFull
-from ..mailbox import put_back
+from ..mailbox import STOPPING, put_back
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -40,7 +40,10 @@ def stash(ref: LocalRef) -> NoReturn:
 
 def put_aside(ref: LocalRef, entry: Any) -> None:
     """Keep the entry of a turn that ended with `Stashed`; called by the accounting."""
-    ref.need_belongings().stash.append(entry)
+    if ref.state >= STOPPING:
+        ref.drop(entry, "stopped")  # the mail was dropped before: it would be forgotten in here
+    else:
+        ref.need_belongings().stash.append(entry)
 
 
 def unstash_all(ref: LocalRef) -> int:
