@@ -323,6 +323,7 @@ class Gate:
         def start() -> None:
             if self.is_over and not counts:
                 return
+            self.note(shares=(f"inbox of {name}",))  # it may have been cancelled by now
             with self.owners.naming(name):
                 context.run(partial(nursery.start_soon, tracked, name=name))
 
