@@ -59,13 +59,14 @@ class Course:
         """Take in what the scenario sent by itself, in the order of sending."""
         self.trace.born(events)
 
-    def next(self, offered: Iterable[Event]) -> Event | None:
+    def next(self, offered: Iterable[Event], *, must: bool = False) -> Event | None:
         """Return the event that shall take place now, or None: the schedule ends here.
 
         Args:
             offered: All that could take place: every message that an idle actor has, replies,
                 commits, the timers whose turn it is, a crash while the budget allows one. The
                 course leaves out what delivery or time does not allow.
+            must: The scenario wants a crash here: only that is offered, and cannot be left out.
         """
         if self._chosen is not None:
             raise InvariantError(f"the step {self._chosen} was begun and neither done nor failed")
@@ -73,7 +74,7 @@ class Course:
         if not options:
             return None
         # a crash is the youngest
-        if options[0].kind == "crash":
+        if options[0].kind == "crash" and not must:
             options.append(REST)  # a crash can always be left out
         place = len(self.trace.steps)
         if place >= self.rules.max_steps:

@@ -8,25 +8,25 @@ event is next, and lets that happen. While the scenario itself waits - in its se
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, final
+from functools import partial
+from typing import final
 
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule
 from trio.testing import MockClock
 
 from ... import _trio
-from ...actors._open import open_staged
 from ...errors import Deadlock, InvariantError, ScenarioRefused
 from ._course import Course, Play
 from ._engine import GatedParts
-from ._event import Event
+from ._event import Event, Footprint
 from ._gate import OUTSIDE, Gate
 from ._journal import Journal
+from ._life import Life
 from ._simulation import Options, Scenario, Simulation
 from ._stillness import Stillness
-
-NAME: Final = "sim"
 
 
 def scenario_play(scenario: Scenario, options: Options | None = None) -> Play:
@@ -67,23 +67,45 @@ class World:
         self._journal = Journal(self.gate)
         self._sim = Simulation(self.gate, self._journal)
         self._abort = trio.CancelScope()
+        self._nursery: trio.Nursery
+        self._life: Life
         self._explorer: Task | None = None  # the main task, while the schedule is played
+        self._began = False
+        self._playing: Event | None = None  # its step is under way
+        self._crashing: Event | None = None  # until the next life is up
         self._error: BaseException | None = None  # of the course: not of what is tested
 
     async def main(self) -> None:
         """Play the schedule."""
         self.gate.deadlines.hold()
         self.gate.owners.name(current_task(), OUTSIDE)
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._nursery:
             with self.gate.owners.naming(None):
-                nursery.start_soon(self._drive, name="schedule driver")
+                self._nursery.start_soon(self._drive, name="schedule driver")
+            self._begin_life([])
             try:
-                await self._live()
+                with self._abort:
+                    await self._life.up.wait()
+                    if self._life.error is None:
+                        await self._scene()
             except BaseException as exc:
                 self._caught(exc)
-            nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):
+                self.gate.is_over = True
+                self._life.end()
+                await self._life.ended.wait()
+            if self._life.error is not None:
+                self._caught(self._life.error)
+            self._nursery.cancel_scope.cancel()
         if self._error is not None:
             raise self._error
+
+    def _begin_life(self, begin: Sequence[Callable[[Simulation], Awaitable[object]]]) -> None:
+        parts = GatedParts(self.gate)
+        life = Life(parts, self._journal.store(), self._options.for_system())
+        self._life = self._sim.life = life
+        with self.gate.owners.naming(OUTSIDE):
+            self._nursery.start_soon(life.run, [partial(fn, self._sim) for fn in begin])
 
     def _caught(self, raised: BaseException) -> None:
         """Tell the course what came out of the scenario or its system."""
@@ -98,18 +120,6 @@ class World:
             self._error = error
         elif not self._course.is_cut:
             self._course.fail(error)
-
-    async def _live(self) -> None:
-        options = self._options.for_system()
-        parts, store = GatedParts(self.gate), self._journal.store()
-        async with open_staged(parts, NAME, store=store, **options) as system:
-            with self._abort:
-                async with trio.open_nursery() as clients:
-                    self._sim.enter(system, clients)
-                    try:
-                        await self._scene()
-                    finally:
-                        self.gate.is_over = True
 
     async def _scene(self) -> None:
         try:
@@ -136,47 +146,63 @@ class World:
     # --- driving ----------------------------------------------------------------------------------
 
     async def _drive(self) -> None:
-        playing: Event | None = None
-        began = False
         while True:
             await self._rest()
             try:
-                if self._explorer is None and playing is None:
-                    self._go_on()
-                    continue
-                if playing is not None:
-                    self._course.done(playing, self.gate.footprint())
-                    playing = None
-                elif not began:
-                    self.gate.born()
-                    self._course.born(self.gate.pending())
-                    began = True
-                self.gate.rest()
-                if self._explorer is None:
-                    continue  # the system has failed, or a client: it ends
-                playing = self._next()
+                if self._crashing is not None:
+                    self._reboot(self._crashing)
+                else:
+                    self._once()
             except BaseException as exc:
                 self._error = self._error or exc
-                playing = None
+                self._playing = self._crashing = None
                 self._end(cut=True)
 
-    def _next(self) -> Event | None:
+    async def _rest(self) -> None:
+        """Wait until everything that the last event set off has come to rest."""
+        while True:
+            await self.stillness.come()
+            if trio.lowlevel.current_statistics().run_sync_soon_queue_size:
+                await trio.lowlevel.checkpoint()
+            elif not self.gate.settle():
+                return
+
+    def _once(self) -> None:
         course, gate = self._course, self.gate
-        event = course.next(gate.enabled())
-        if event is not None:
+        if self._playing is not None:
+            course.done(self._playing, gate.footprint())
+            gate.rest()
+            self._playing = None
+        if self._explorer is None or self._life.is_leaving:
+            if self._explorer is not None and self._life.ended.is_set():
+                self._end(cut=self._life.error is not None)
+            else:
+                self._go_on()
+            return
+        if not self._began:
+            self._began = True
+            gate.born()
+            course.born(gate.pending())
+            gate.rest()
+        must = self._sim.must_crash()
+        offered = [] if must else gate.enabled()
+        event = course.next([*offered, *self._crashes(must)], must=must)
+        if event is None:
+            if not course.is_cut and course.failure is None:
+                course.finish(gate.waits())
+            self._end(cut=course.is_cut or course.failure is not None)
+        elif event.kind == "crash":
+            self._crash(event)
+        else:
+            self._playing = event
             gate.begin(event)
-            return event
-        if not course.is_cut and course.failure is None:
-            course.finish(gate.waits())
-        self._end(cut=course.is_cut or course.failure is not None)
-        return None
 
     def _end(self, *, cut: bool) -> None:
         """Let the main task go on: to the checks, or out."""
         explorer, self._explorer = self._explorer, None
         if cut:
             self._abort.cancel()
-        if explorer is not None and not cut:
+        elif explorer is not None:
             reschedule(explorer)
 
     def _go_on(self) -> None:
@@ -186,7 +212,7 @@ class World:
         event = gate.oldest()
         if event is not None:
             gate.begin(event)
-            gate.step = type(gate.step)(None)
+            gate.rest()
             return
         waits = gate.waits()
         if self._abort.cancel_called:
@@ -206,14 +232,38 @@ class World:
 
         trio.lowlevel.current_trio_token().run_sync_soon(end)
 
-    async def _rest(self) -> None:
-        """Wait until everything that the last event set off has come to rest."""
-        while True:
-            await self.stillness.come()
-            if trio.lowlevel.current_statistics().run_sync_soon_queue_size:
-                await trio.lowlevel.checkpoint()
-            elif not self.gate.settle():
+    # --- crashes ----------------------------------------------------------------------------------
+
+    def _crashes(self, must: bool) -> list[Event]:
+        life = self.gate.life
+        if not must and life >= self._sim.budget:
+            return []
+        return [Event("crash", "journal", sequence=life + 1, life=life)]
+
+    def _crash(self, event: Event) -> None:
+        """Take away all that is not in the journal. What ends now is no part of the schedule."""
+        self._crashing = event
+        self.gate.rest()
+        self._journal.crash()
+        self._life.crash()
+
+    def _reboot(self, crash: Event) -> None:
+        """Wait for the end of the old life, then for the start of the new one."""
+        gate, life = self.gate, self._life
+        if gate.life == crash.life:
+            if not life.ended.is_set():
+                self._go_on()
                 return
+            gate.next_life()
+            if self._explorer is not None:
+                self._begin_life(self._sim.boots)
+        elif not life.up.is_set():
+            self._go_on()
+        else:
+            self._crashing = None
+            gate.born()
+            self._course.done(crash, Footprint(creates=tuple(gate.pending())))
+            gate.rest()
 
 
 def _only(error: BaseException) -> BaseException:

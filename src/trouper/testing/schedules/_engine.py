@@ -14,6 +14,7 @@ from ...actors._local import LocalRef
 from ...actors._parts import Parts
 from ...actors._timers import Timer, TimerHeap
 from ...mailbox import Dispatcher, Job, Stepper, bare
+from ._durable import GatedClock, GatedNews, GatedTasks
 from ._event import Event
 from ._refs import ScheduledRef
 
@@ -80,8 +81,20 @@ class GatedDispatcher(Dispatcher):
 
     def enlist(self, stepper: Stepper) -> None:
         """See `Dispatcher.enlist`. Who puts something into its inbox touches that."""
-        self.gate.note(shares=(f"inbox of {stepper.name}",))
+        self.touch(stepper)
         super().enlist(stepper)
+
+    def pass_now(self, stepper: Stepper) -> None:
+        """Let its pass be an event of its own, too."""
+        self.enlist(stepper)
+
+    def touch(self, stepper: Stepper) -> None:
+        """See `Dispatcher.touch`."""
+        self.gate.note(shares=(f"inbox of {stepper.name}",))
+
+    def news(self, stepper: Stepper) -> GatedNews:
+        """See `Dispatcher.news`."""
+        return GatedNews(self.gate, stepper)
 
     def enlist_next_tick(self, stepper: Stepper) -> None:
         """A pass begins only when every task waits: the tick is over by then."""
@@ -159,6 +172,19 @@ class GatedParts(Parts):
     def timers(self, nursery: trio.Nursery) -> TimerHeap:
         """See `Parts.timers`."""
         return GatedTimers(self._gate, nursery)
+
+    def tasks(self, nursery: trio.Nursery) -> GatedTasks:
+        """See `Parts.tasks`."""
+        return GatedTasks(self._gate, nursery)
+
+    def clock(self) -> GatedClock:
+        """See `Parts.clock`."""
+        return GatedClock(self._gate)
+
+    def new_key(self) -> str:
+        """See `Parts.new_key`."""
+        self._gate.note(shares=("new keys",))
+        return f"key-{next(self._gate.keys)}"
 
     def ready(self, runtime: Runtime) -> None:
         """See `Parts.ready`."""

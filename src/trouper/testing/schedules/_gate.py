@@ -76,16 +76,28 @@ class Gate:
         self.number = 0  # steps so far
         self.is_over = False  # the scenario has ended, or is ending: no client starts any more
         self.step = Step(None)
+        self.last: Event | None = None
         self.owners = Owners()
+        self._clock = clock
         self.mail = Mail(self)
         self.alarms = Alarms(self, clock)
-        self.deadlines = HeldDeadlines(self.alarms.deadline_set)
+        self.deadlines = HeldDeadlines(lambda scope: self.alarms.deadline_set(scope))
         self.stamps = count()
+        self.keys = count(1)
         self._counts: Counter[tuple[Kind, str, str, str, int]] = Counter()
         self._offers: dict[Event, tuple[int, Callable[[], None]]] = {}
         self._held: dict[Hashable, list[Held]] = {}
         self._running: set[str] = set()  # jobs and clients that have begun and not ended
         self._withdrawn: set[Event] = set()
+
+    def next_life(self) -> None:
+        """Forget what was of a system that has crashed, and of which nothing runs any more."""
+        self.life += 1
+        self.rest()
+        self.mail, self.alarms = Mail(self), Alarms(self, self._clock)
+        self._offers.clear()
+        self._held.clear()
+        self._running.clear()
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -149,6 +161,7 @@ class Gate:
     def begin(self, event: Event) -> None:
         """Let an event take place; what follows from it belongs to its step."""
         self.number += 1
+        self.last = event
         self.step = Step(event)
         offered = self._offers.pop(event, None)
         if offered is not None:

@@ -82,6 +82,9 @@ class Mail:
         """Name a message that sets out. What comes later, by itself, is named when it comes."""
         gate, ref = self._gate, self._ref_of(target)
         name, what, stamp = self.name_of(ref), type(message).__name__, next(gate.stamps)
+        if ref not in self._boxes:  # a durable actor: its desk takes what is there, in order
+            gate.note(shares=(f"inbox of {ref.label}",))
+            return Letter(how, "", what, stamp, None)
         self.touched(ref)
         if how in ("after", "every"):
             return Letter(how, f"timer of {name}", what, stamp, None)

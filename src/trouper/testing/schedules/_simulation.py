@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVarTuple, Unpack
-
-import trio
 
 from ...actors import ActorSystem
 from ...actors.activations import HISTORY_LIMIT
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from ...supervision import Strategy
     from ._gate import Gate
     from ._journal import Journal
+    from ._life import Life
 
 Ts = TypeVarTuple("Ts")
 
@@ -71,16 +71,19 @@ class Options:
 class Simulation:
     """One schedule of a scenario, from the scenario's side."""
 
-    system: ActorSystem  # another one after each crash
+    life: Life  # the driver's
 
     def __init__(self, gate: Gate, journal: Journal) -> None:
         self._gate = gate
         self._journal = journal
-        self._clients: trio.Nursery
+        self.budget = 0  # of crashes that may come
+        self._places: list[tuple[str, int, str]] = []  # where one must come
+        self.boots: list[Callable[[Simulation], Awaitable[object]]] = []
 
-    def enter(self, system: ActorSystem, clients: trio.Nursery) -> None:
-        """Begin a life; called by the driver only."""
-        self.system, self._clients = system, clients
+    @property
+    def system(self) -> ActorSystem:
+        """The system under test; another one after each crash."""
+        return self.life.system
 
     @property
     def journal(self) -> Journal:
@@ -97,31 +100,63 @@ class Simulation:
         """The virtual time at which the first timer is due; None if there is none."""
         return self._gate.alarms.next_due()
 
-    def crash_points(self, where: str = "journal", *, budget: int = 1) -> None:
-        """Let up to so many crashes come, each at any commit boundary."""
-        raise NotImplementedError
-
-    def crash(self, *, at: str | None = None) -> None:
-        """Crash now, or at a commit boundary such as ``"commit:g1#3:after"``."""
-        raise NotImplementedError
-
-    def on_boot(self, fn: Callable[[Simulation], Awaitable[object]]) -> None:
-        """Call this with the new system after each crash: it spawns again what is not durable."""
-        raise NotImplementedError
-
     def start(
         self, fn: Callable[[Unpack[Ts]], Awaitable[object]], /, *args: *Ts, name: str
     ) -> None:
         """Run a task beside the actors, a client say; when it begins is explored like the rest.
 
         Its name must be no actor's. What it raises fails the schedule, and so does its waiting for
-        what never comes.
+        what never comes. A crash ends it; `on_boot` may start it again.
         """
-        self._gate.take_task(self._clients, name, fn, args)
+        self._gate.take_task(self.life.clients, name, fn, args)
 
     def touch(self, *names: str) -> None:
         """Say that the step under way uses an object in memory that others use, by its name."""
         self._gate.note(shares=names)
+
+    # --- crashes ----------------------------------------------------------------------------------
+
+    def crash_points(self, where: str = "journal", *, budget: int = 1) -> None:
+        """Let up to so many crashes come, each at any commit boundary.
+
+        Raises:
+            ValueError: There is no such place, or the budget is below 0.
+        """
+        if where != "journal":
+            raise ValueError(f"crashes come at the boundaries of the journal, not of {where!r}")
+        if budget < 0:
+            raise ValueError(f"a budget of crashes is 0 or more, not {budget}")
+        self.budget = budget
+
+    def crash(self, *, at: str) -> None:
+        """Let a crash come, in every schedule, at a boundary such as ``"commit:g1#3:after"``.
+
+        That is when the third commit of g1 has taken place; ``before``: when it is on its way.
+        Called again, for one crash more.
+
+        Raises:
+            ValueError: ``at`` names no boundary.
+        """
+        found = re.fullmatch(r"commit:(.+?)(?:#(\d+))?:(before|after)", at)
+        if found is None:
+            raise ValueError(f"at= takes commit:NAME#N:before or commit:NAME#N:after, not {at!r}")
+        self._places.append((found[1], int(found[2] or 1), found[3]))
+
+    def must_crash(self) -> bool:
+        """Tell whether a crash comes now, and that it has; the driver asks."""
+        if not self._places:
+            return False
+        name, number, when = self._places[0]
+        last = self._gate.last
+        near = self._gate.pending() if when == "before" else [last] if last is not None else []
+        if any((e.kind, e.target, e.sequence) == ("commit", name, number) for e in near):
+            del self._places[0]
+            return True
+        return False
+
+    def on_boot(self, fn: Callable[[Simulation], Awaitable[object]]) -> None:
+        """Call this with the new system after each crash: it spawns again what is not durable."""
+        self.boots.append(fn)
 
 
 Scenario: TypeAlias = Callable[[Simulation], AsyncGenerator[None, None]]

@@ -22,11 +22,11 @@ FIRST_LENGTH: Final = 40  # steps that PCT counts on before it saw a schedule
 
 
 def usual(options: Sequence[Event]) -> Event:
-    """Return what happens in an ordinary run: the oldest, timers when idle, never a crash."""
+    """Return what happens in an ordinary run: the oldest, timers when idle, no crash if it may."""
     for option in options:
         if option.kind not in ("timer", "crash", "rest"):
             return option
-    return next(option for option in options if option.kind != "crash")
+    return next((option for option in options if option.kind != "crash"), options[0])
 
 
 class Fifo:
