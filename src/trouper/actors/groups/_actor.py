@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import trio
-
 from ...errors import CorruptGroup, FenceMoved, HandleClosed
 from .._writer import Plan, SingleWriter
 from ._handle import GroupHandle, Settlement
-from ._ledger import Arrival, finalise_all
+from ._ledger import Arrival, End, finalise_all
 from ._moves import Lapse, Move, Start, move_all
 from ._outcome import decode_outcome
 from ._policy import Disposition
@@ -20,6 +18,7 @@ from ._retire import retired
 from ._rows import ChildRow, GroupRow
 from ._rules import Claim, in_rank_order
 from ._runner import EffectContext
+from ._signals import SignalTake
 
 if TYPE_CHECKING:
     from ._live import LiveGroups
@@ -28,15 +27,19 @@ if TYPE_CHECKING:
 class RunningChild:
     """A child that runs or waits here: its claim, and the context that a cancel goes to.
 
-    The context is that of its attempt, or of the wait before the next one.
+    The context is that of its attempt, or of the wait before the next one. ``is_wait`` says that it
+    waits for a signal: then it ends with the interest in its group.
     """
 
-    __slots__ = ("context", "held", "position")
+    __slots__ = ("context", "held", "is_wait", "position")
 
-    def __init__(self, position: int, held: Claim, context: EffectContext) -> None:
+    def __init__(
+        self, position: int, held: Claim, context: EffectContext, *, is_wait: bool = False
+    ) -> None:
         self.position = position
         self.held = held
         self.context = context
+        self.is_wait = is_wait
 
 
 class GroupActor(SingleWriter[Arrival | Move]):
@@ -61,7 +64,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
     def __init__(self, host: LiveGroups, row: GroupRow, children: Sequence[ChildRow]) -> None:
         super().__init__(host.dispatcher, host.store, host.fail)
         self._host = host
-        self._news = trio.Event()  # set and replaced at each change of the view
+        self._news = self.dispatcher.news(self)  # set and replaced at each change of the view
         self.running: dict[int, RunningChild] = {}  # writer: the host's dispatch and `ended`
         self.given_up: dict[int, int] = {}  # position -> token of an attempt that is over
         self.stuck: Exception | None = None  # why a child cannot come to its end here
@@ -154,7 +157,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
     def announce(self) -> None:
         """Tell whoever waits that the view changed."""
         self._news.set()
-        self._news = trio.Event()
+        self._news = self.dispatcher.news(self)
         for watcher in list(self.watchers):
             watcher()
 
@@ -164,6 +167,12 @@ class GroupActor(SingleWriter[Arrival | Move]):
         """Take a child's end. It is ranked once every task of this tick has had its turn, so that
         within one tick position decides, and across ticks arrival does (ruling 1)."""
         arrival = Arrival(self.dispatcher.tick, child.position, child.held, outcome)
+        self._inbox.append(arrival)
+        self.dispatcher.enlist_next_tick(self)
+
+    def signalled(self, child: RunningChild, take: SignalTake, again: Callable[[], None]) -> None:
+        """Take the news that a signal is there that a child waits for; it is ranked as any end."""
+        arrival = Arrival(self.dispatcher.tick, child.position, child.held, b"", take, again)
         self._inbox.append(arrival)
         self.dispatcher.enlist_next_tick(self)
 
@@ -212,7 +221,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
         self,
         arrivals: Sequence[Arrival],
         moves: Sequence[Move],
-        ranked: tuple[GroupRow | None, Sequence[ChildRow | FenceMoved]],
+        ranked: tuple[GroupRow | None, Sequence[End]],
         moved: Sequence[ChildRow | FenceMoved],
     ) -> None:
         doubtful = self._ranked(arrivals, *ranked)
@@ -229,11 +238,13 @@ class GroupActor(SingleWriter[Arrival | Move]):
         self.announce()
         self._host.group_changed(self)
 
-    def _ranked(
-        self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[ChildRow | FenceMoved]
-    ) -> bool:
+    def _ranked(self, batch: Sequence[Arrival], row: GroupRow | None, ends: Sequence[End]) -> bool:
         doubtful = False
         for arrival, end in zip(batch, ends, strict=True):
+            if end is None:
+                assert arrival.again is not None
+                arrival.again()
+                continue
             running = self.running.get(arrival.position)
             if running is not None and running.held == arrival.held:
                 del self.running[arrival.position]
@@ -263,8 +274,13 @@ class GroupActor(SingleWriter[Arrival | Move]):
         return self.row.closed and self.row.effective == Disposition.CANCEL
 
     def apply_close(self, row: GroupRow) -> None:
-        """Act on a close that is durable: one idempotent cancel per child that runs here."""
+        """Act on a close that is durable: one idempotent cancel per child that is to end with it.
+
+        That is each one under ``cancel``, and whoever waits for a signal under any word.
+        """
         self._learn(row)
-        if self.is_cancelled:
+        if self.row.closed:
             for position in sorted(self.running):
-                self.running[position].context.cancel()
+                child = self.running[position]
+                if child.is_wait or self.is_cancelled:
+                    child.context.cancel()
