@@ -22,7 +22,7 @@ from trio.lowlevel import Task, checkpoint, current_task, enable_ki_protection, 
 from .._trio import WOKEN
 from ..errors import InvariantError
 from ._ask import Asker
-from ._jobs import Job, News, Stepper
+from ._jobs import Job, Named, News, Stepper
 from ._mailbox import Mailbox
 from ._statistics import DispatcherStatistics
 from ._ticks import TickCounter
@@ -132,8 +132,8 @@ class Dispatcher:
             if self.parked:
                 self.wake()  # or the loop would sleep over it
 
-    def touch(self, stepper: Stepper) -> None:
-        """Hear that somebody else than its worker looks into a stepper, or changes it.
+    def touch(self, what: Named) -> None:
+        """Hear that somebody else looks into a stepper, or changes it; or cancels an attempt.
 
         What nobody else has to know: a schedule does, to tell which orders matter.
         """

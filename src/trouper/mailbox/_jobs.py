@@ -48,6 +48,15 @@ class Job:
         """Hold nobody up: a job has no mail."""
 
 
+class Named(Protocol):
+    """What schedules know by name."""
+
+    @property
+    def name(self) -> str:
+        """What schedules call it."""
+        ...
+
+
 class News(Protocol):
     """An event of trio, or what wakes its waiters in an order that somebody chooses."""
 

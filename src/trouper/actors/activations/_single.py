@@ -97,6 +97,7 @@ class SingleStep:
         """Cancel the step, if it is this one."""
         if number < 0 or self.number != number or self._context is None:
             return False
+        self._host.dispatcher.touch(self._context)
         self._context.cancel()
         self.number = -1
         return True
@@ -104,6 +105,7 @@ class SingleStep:
     def leave(self) -> None:
         """Let go of a wait; an attempt goes on, for its host to end."""
         if self._is_waiting and self._context is not None:
+            self._host.dispatcher.touch(self._context)
             self._context.interrupt()
 
     def _enter(self, row: StepRow, *, waits: bool) -> EffectContext:

@@ -108,6 +108,7 @@ class GroupActor(SingleWriter[Arrival | Move]):
         """Take note that the group is gone: what still runs here counts no more."""
         self.row = replace(self.row, retired=True)
         for child in self.running.values():
+            self.dispatcher.touch(child.context)
             child.context.interrupt()
 
     @property
@@ -283,4 +284,5 @@ class GroupActor(SingleWriter[Arrival | Move]):
             for position in sorted(self.running):
                 child = self.running[position]
                 if child.is_wait or self.is_cancelled:
+                    self.dispatcher.touch(child.context)
                     child.context.cancel()

@@ -87,7 +87,7 @@ class HostTasks:
         self.running += 1
         self._context.run(
             lambda: self._nursery.start_soon(
-                self._attempt, runner, context, over, again, name=f"effect {context.key}"
+                self._attempt, runner, context, over, again, name=context.name
             )
         )
 

@@ -47,6 +47,11 @@ class EffectContext:
         self.stuck: Exception | None = None  # why this attempt can come to no end here
 
     @property
+    def name(self) -> str:
+        """What its task is called."""
+        return f"effect {self.key}"
+
+    @property
     def cancelled(self) -> bool:
         """Tell whether a journaled cancel reached this attempt. A shutdown is no cancel."""
         return self._cancel_asked
