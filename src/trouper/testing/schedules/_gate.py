@@ -338,7 +338,11 @@ class Gate:
                 return
             self.note(shares=(f"inbox of {name}",))  # it may have been cancelled by now
             with self.owners.naming(name):
-                context.run(partial(nursery.start_soon, tracked, name=name))
+                try:
+                    context.run(partial(nursery.start_soon, tracked, name=name))
+                except RuntimeError:  # closed: the life that it was part of has ended
+                    if counts:
+                        raise
 
         self.offer(self.mint("deliver", name, self.owner(), "start"), start)
 
