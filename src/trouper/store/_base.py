@@ -13,9 +13,10 @@ from outcome import Error, Outcome
 from .._ids import Incarnation
 from ..errors import StoreClosed
 from ._codec import MAX_BYTES
+from ._frame import pack
 from ._history import Recorded, stream
 from ._protocol import Submission, Told, U, Unit
-from ._records import to_frame
+from ._records import encode_record
 from ._sealed import SealedRow
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class BaseStore(ABC):
 
     def seal(self, key: bytes, value: object) -> SealedRow:
         """See `Store.seal`."""
-        return key, to_frame(key, value, self.max_value)
+        return key, pack(key, encode_record(value, max_bytes=self.max_value))
 
     def records(self, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """See `Store.records`."""

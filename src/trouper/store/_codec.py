@@ -90,10 +90,12 @@ def decode(data: bytes, *, is_canonical: bool = False, max_bytes: int = MAX_BYTE
 
 
 @enable_ki_protection
-def encode_row(row: list[Any], names: tuple[str, ...], max_bytes: int) -> bytes:
+def encode_row(
+    row: list[Any], names: tuple[str, ...], max_bytes: int, *, may_be_short: bool = True
+) -> bytes:
     """Encode ``[kind, version, *fields]``; a refusal names the field, and the place inside it."""
     try:
-        body = short_row(row)
+        body = short_row(row) if may_be_short else None
         if body is None:
             if not _sound(row, MAX_DEPTH + 1):
                 for name, field in zip(names, row[2:], strict=True):

@@ -12,6 +12,7 @@ that a damaged frame and a newer one can be told apart.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 from zlib import crc32
 
@@ -20,11 +21,12 @@ from ..errors import CorruptRecord, FormatTooNew
 FRAME_VERSION: Final = 1
 HEADER_BYTES: Final = 6
 _HEAD: Final = bytes((FRAME_VERSION, 0))
+_header: Final = Struct(">BBI").pack
 
 
 def pack(key: bytes, body: bytes) -> bytes:
     """Return the frame of `body` as it is stored under `key`."""
-    return _HEAD + crc32(body, crc32(key + _HEAD)).to_bytes(4, "big") + body
+    return _header(FRAME_VERSION, 0, crc32(key + _HEAD + body)) + body
 
 
 def unpack(table: str, key: bytes, frame: bytes) -> bytes:

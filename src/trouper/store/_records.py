@@ -153,7 +153,30 @@ def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:
         ValueRefused: The type is not registered, or a field holds what the profile refuses.
         TooLarge: It takes more than `max_bytes` bytes.
     """
-    return _encode(value, max_bytes)
+    made = _BY_CLASS.get(type(value))
+    if made is None:
+        raise ValueRefused(
+            f"{type(value).__qualname__} is not a registered row type; decorate it with "
+            "@record(...)",
+            path="$",
+            reason="not a registered record",
+        )
+    structured = made.structured
+    if structured is None:
+        structured = _structured(made)
+    fields = made.fields_of(value)
+    head = None if structured else made.head
+    if head is not None:
+        try:
+            body = short_items(head, fields)
+        except UnicodeEncodeError:
+            body = None  # to be refused below, with its place
+        if body is not None and len(body) <= max_bytes:
+            return body
+    row = [made.kind, made.version, *fields]
+    for place, name, shape in structured:
+        row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
+    return encode_row(row, made.names, max_bytes, may_be_short=head is None)
 
 
 def decode_record(data: bytes, kind: type[T]) -> T:
@@ -174,7 +197,7 @@ def decode_record(data: bytes, kind: type[T]) -> T:
 
 def to_frame(key: bytes, value: object, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the frame of a registered record under `key`; raises as `encode_record` does."""
-    return pack(key, _encode(value, max_bytes))
+    return pack(key, encode_record(value, max_bytes=max_bytes))
 
 
 def from_frames(
@@ -308,32 +331,6 @@ def _of_form(made: _RecordType, plain: Any) -> Any:
     if not is_row(plain):
         raise Misfit(f"the journal holds {plain!r:.80} where a {made.kind!r} record is expected")
     return _rebuild(list(plain), made.cls)
-
-
-def _encode(value: object, max_bytes: int) -> bytes:
-    made = _BY_CLASS.get(type(value))
-    if made is None:
-        raise ValueRefused(
-            f"{type(value).__qualname__} is not a registered row type; decorate it with "
-            "@record(...)",
-            path="$",
-            reason="not a registered record",
-        )
-    structured = made.structured
-    if structured is None:
-        structured = _structured(made)
-    fields = made.fields_of(value)
-    if not structured and made.head is not None:
-        try:
-            body = short_items(made.head, fields)
-        except UnicodeEncodeError:
-            body = None  # to be refused below, with its place
-        if body is not None and len(body) <= max_bytes:
-            return body
-    row = [made.kind, made.version, *fields]
-    for place, name, shape in structured:
-        row[place] = shape.to_plain(row[place], f"{made.kind}.{name}")
-    return encode_row(row, made.names, max_bytes)
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -42,6 +42,7 @@ _NONE, _TRUE, _FALSE = b"\xf6", b"\xf5", b"\xf4"
 
 
 _float: Final = Struct(">Bd").pack
+_two_bytes: Final = Struct(">BH").pack
 
 
 def short_row(row: list[Any]) -> bytes | None:
@@ -71,6 +72,8 @@ def row_head(size: int, items: list[Any]) -> bytes | None:
 
 def int_code(number: int) -> bytes:
     """Encode a number of 64 bits."""
+    if _TABLE <= number < 1 << 16:  # what most counters soon come to
+        return _two_bytes(0x19, number)
     return _INTS.get(number) or (_head(0, number) if number >= 0 else _head(0x20, -1 - number))
 
 
