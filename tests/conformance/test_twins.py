@@ -253,7 +253,7 @@ class Replaces(SealedUnit):
             beside = store.seal(dice.choice(KEYS), Row("beside", number))
             self.rows.insert(dice.randint(0, 1), beside)
         if dice.random() < 0.2:
-            self.forgotten.append(dice.choice(KEYS))
+            self.forgotten = [dice.choice(KEYS)]
 
     def __call__(self, tx: Tx) -> None:
         found = tx.get(self.table, self.key, object)
@@ -261,7 +261,7 @@ class Replaces(SealedUnit):
             raise Stop(repr(found))
         for row in self.rows:
             tx.put(self.table, row[0], Sealed(*row))
-        for key in self.forgotten:
+        for key in self.forgotten or ():
             tx.delete(self.table, key)
 
 

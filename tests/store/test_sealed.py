@@ -40,7 +40,7 @@ class Counts(SealedUnit):
             raise FenceMoved(f"head is at {found.number}")
         for row in self.rows:
             tx.put("record", row[0], Sealed(*row))
-        for key in self.forgotten:
+        for key in self.forgotten or ():
             tx.delete("record", key)
 
     def rows_before(self) -> int:
@@ -121,7 +121,7 @@ async def test_what_it_forgets_is_deleted(store: Store, row: Any) -> None:
     async with store:
         await store.commit(Counts(store, row, 1, None))
         unit = Counts(store, row, 2, 1)
-        unit.forgotten.append(b"r1")
+        unit.forgotten = [b"r1"]
         await store.commit(unit)
         assert unit.runs == 0
         assert keys(store, row) == [b"head", b"r2"]

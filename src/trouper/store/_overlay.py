@@ -160,7 +160,7 @@ def sealed_writes(unit: Unit[Any], view: View) -> tuple[Writes, int] | None:
         return None
     rows: dict[bytes, bytes | None] = dict(unit.rows)
     size = sum([len(frame) for _, frame in unit.rows])
-    for key in unit.forgotten:
+    for key in unit.forgotten or ():
         rows[key] = None
     writes = Writes()
     writes[table] = rows

@@ -50,7 +50,7 @@ class SealedUnit:
         self.table = table
         self.fence: SealedRow | None = None
         self.rows: list[SealedRow] = []
-        self.forgotten: list[bytes] = []  # keys to delete
+        self.forgotten: list[bytes] | None = None  # keys to delete, if there are any
 
     def __call__(self, tx: Tx) -> None:
         """Write it, or raise: the same rows as without running it."""

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
+import trio
+
 from ...errors import TrouperError
 from ...mailbox import Dispatcher, Stepper
 from ...store import Store
@@ -48,9 +50,10 @@ class Courier(Stepper):
         """Tell some verdicts, or set out. Called by a worker, never by anybody else."""
         back = self._back
         told = min(len(back), self.dispatcher.turns)
+        now = trio.current_time() if told else 0.0
         for _ in range(told):
             unit, error = back.popleft()
-            unit.desk.land(unit, error)
+            unit.desk.land(unit, error, now)
         if back or (told and self._units):
             self.dispatcher.enlist(self)
         elif self._units and not self._away:

@@ -126,7 +126,7 @@ class Desk(Stepper):
             ref.pass_over()
         return worth
 
-    def land(self, unit: Unit, error: BaseException | None) -> None:
+    def land(self, unit: Unit, error: BaseException | None, now: float) -> None:
         """Hear what became of a unit. Called by the courier, never by anybody else."""
         ref, units = self.ref, self.units
         if units is None or units.flight is not unit:
@@ -141,7 +141,7 @@ class Desk(Stepper):
                 self._landed.set()
                 self._landed = None
             if ref.target is self and self.units is units:
-                self._go_on(units)
+                self._go_on(units, now)
         except BaseException as bug:
             ref.system.fail(bug)
 
@@ -172,10 +172,10 @@ class Desk(Stepper):
                 break
             if answer is not None:
                 self._release(answer, message)
-        ref.count_turns(n - left)
+        ref.processed += n - left
         return n - left
 
-    def _go_on(self, units: Units) -> None:
+    def _go_on(self, units: Units, now: float | None = None) -> None:
         """Let what is decided be written once the mail is; stand on `ready` while there is some."""
         ref = self.ref
         if ref.state > DRAINING:
@@ -190,7 +190,7 @@ class Desk(Stepper):
                 self.dispatcher.spare.append(ref.queue)
                 ref.queue = None
             if units.is_idle:
-                ref.home.idle(self)
+                ref.home.idle(self, trio.current_time() if now is None else now)
 
     # --- units ------------------------------------------------------------------------------------
 

@@ -179,11 +179,13 @@ class Home:
 
     # --- asleep -----------------------------------------------------------------------------------
 
-    def idle(self, desk: Desk) -> None:
+    def idle(self, desk: Desk, now: float) -> None:
         """Note that a desk has nothing to do since now."""
-        desk.since = trio.current_time()
+        desk.since = now
+        if desk.is_timed:
+            return
         after = desk.limits.passivate_after
-        if after is None or desk.is_timed or self._is_closing:
+        if after is None or self._is_closing:
             return
         desk.is_timed = True
         heappush(self._heap, (desk.since + after, next(self._serial), desk))

@@ -101,10 +101,6 @@ class DurableRef(LocalRef):
         elif self.state == RUNNING:
             self.home.wake(self)
 
-    def count_turns(self, turns: int) -> None:
-        """Count messages that had their turn."""
-        self.processed += turns
-
     # --- life -------------------------------------------------------------------------------------
 
     def list_now(self) -> None:

@@ -65,6 +65,8 @@ class Replies:
         """Record a reply; return the numbers of those that are forgotten for it."""
         self.last += 1
         self._known[ident] = known = Known(self.last, message, reply, unit)
+        if unit.replies is None:
+            unit.replies = []
         unit.replies.append(known)
         gone: list[int] = []
         while len(self._known) > self.keep:

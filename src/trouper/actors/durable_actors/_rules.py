@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from ...errors import TrouperError, durable_name
 from ...mailbox import Control, Table, run_control
-from ...store import encode, encode_record, is_record
+from ...store import SealedRow, encode, encode_record, is_record, rebuild
 from ._declare import (
     APPLIES,
     DECIDES,
@@ -59,15 +59,31 @@ class Rules:
     table: Table
     applies: dict[type[Any], Apply]
     limits: Limits
-    flat: dict[type[Any], bool] = field(default_factory=dict[type[Any], bool])
+    flat: dict[type[Any], Apply] = field(default_factory=dict[type[Any], Apply])
+    """What applies records that are equal to what their rows give back, and shared with nobody."""
+    rebuilt: set[type[Any]] = field(default_factory=set[type[Any]])
+    """The kinds of the other records."""
 
-    def is_flat(self, record: Any) -> bool:
-        """Tell whether a record is equal to what its row gives back, shared with nobody."""
-        kind = record.__class__
-        known = self.flat.get(kind)
-        if known is None:
-            known = self.flat[kind] = is_flat(kind)
-        return known
+    def fold(
+        self, actor: Any, state: Any, records: Sequence[Any], rows: Sequence[SealedRow]
+    ) -> Any:
+        """Return the state after records that are kept in these rows.
+
+        What is applied is what recovery will apply: a record that could differ from its row, or be
+        changed by whoever made it, is rebuilt.
+
+        Raises:
+            TypeError: No rule applies one, or a rule returned something else than a state.
+        """
+        for record, row in zip(records, rows, strict=False):  # a reply's row may follow
+            fn = self.flat.get(record.__class__)
+            if fn is None:
+                state = self.apply(actor, state, self._kept(record, row))
+            else:
+                state = fn(actor, state, record)
+                if not isinstance(state, self.state):
+                    raise self._no_state(fn, state)
+        return state
 
     def apply(self, actor: Any, state: Any, record: Any) -> Any:
         """Return the state after a record.
@@ -79,7 +95,19 @@ class Rules:
         after = fn(actor, state, record)
         if isinstance(after, self.state):
             return after
-        raise TypeError(  # before its record is kept, and before a snapshot could hold it
+        raise self._no_state(fn, after)
+
+    def _kept(self, record: Any, row: SealedRow) -> Any:
+        kind = record.__class__
+        if kind in self.rebuilt or not is_flat(kind):
+            self.rebuilt.add(kind)
+            return rebuild(row)
+        self.flat[kind] = self.applies.get(kind) or self._find(kind)
+        return record
+
+    def _no_state(self, fn: Apply, after: Any) -> TypeError:
+        # Raised before its record is kept, and before a snapshot could hold it.
+        return TypeError(
             f"{fn.__qualname__} returned {after!r:.80}; it must return the state after the record, "
             f"which is a {self.state.__qualname__}"
         )

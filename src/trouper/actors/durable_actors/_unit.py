@@ -21,7 +21,6 @@ from ...store import (
     SealedUnit,
     Tx,
     head_key,
-    rebuild,
     record_key,
 )
 from ._decision import Decision, Tell
@@ -63,7 +62,7 @@ class Answer:
 class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
-    __slots__ = ("answers", "desk", "expected", "key", "messages", "replies", "state")
+    __slots__ = ("answers", "desk", "expected", "key", "replies", "state")
 
     def __init__(self, key: str, state: Any) -> None:
         super().__init__(HISTORY)
@@ -72,8 +71,7 @@ class Unit(SealedUnit):
         self.state = state
         self.expected = 0  # the fence: how many units the history has before this one
         self.answers: list[Answer] = []
-        self.replies: list[Known] = []
-        self.messages = 0
+        self.replies: list[Known] | None = None  # recorded under ids; most units have none
 
     def __call__(self, tx: Tx) -> None:
         """Write it; the unit that the store runs.
@@ -92,7 +90,7 @@ class Unit(SealedUnit):
             )
         for row in self.rows:
             tx.put(HISTORY, row[0], Sealed(*row))
-        for key in self.forgotten:
+        for key in self.forgotten or ():
             tx.delete(HISTORY, key)
 
 
@@ -129,6 +127,7 @@ class Units:
         "actor",
         "committed",
         "flight",
+        "is_full",
         "key",
         "open",
         "records",
@@ -143,6 +142,7 @@ class Units:
         self.records = start.records  # number of the last one, those under way included
         self.flight: Unit | None = None
         self.open: Unit | None = None
+        self.is_full = False  # messages have to wait until the unit in flight has landed
         self.snapshot_error: TrouperError | None = None  # why the last snapshot was left out
         self._rules = rules
         self._seal = seal
@@ -154,14 +154,6 @@ class Units:
         self._prefix = record_key(key, 0)[:-8]
         self._heads = HeadSealer(key, rules.name)
         self._head: SealedRow | None = None  # as the last unit of this life writes it
-
-    @property
-    def is_full(self) -> bool:
-        """Whether messages have to wait until the unit in flight has landed."""
-        unit = self.open
-        return unit is not None and (
-            len(unit.rows) >= UNIT_RECORDS or len(unit.answers) >= UNIT_RECORDS
-        )
 
     @property
     def is_idle(self) -> bool:
@@ -183,7 +175,7 @@ class Units:
         if ident is not None and self._rules.limits.keep_replies:
             return self._take_once(asker, message, decide, ident)
         decision = self._decide(message, decide)
-        if isinstance(decision, Reject):
+        if decision.__class__ is not Decision and isinstance(decision, Reject):
             return self._owe(Answer(asker, None, decision))
         records = decision.records
         if not records:
@@ -194,7 +186,7 @@ class Units:
             return self._owe(Answer(asker, None, refused))
         unit = self._extend(records, rows)
         if asker is not None or decision.tells:
-            unit.answers.append(Answer(asker, decision.reply, None, decision.tells))
+            self._hold(unit, Answer(asker, decision.reply, None, decision.tells))
         return None
 
     def _take_once(self, asker: Any, message: Any, decide: Decide, ident: Any) -> Answer | None:
@@ -218,10 +210,13 @@ class Units:
         except (ValueRefused, TooLarge) as refused:
             return self._owe(Answer(asker, None, refused))
         unit = self._extend(records, [*rows, row])
-        for gone in self._replies.add(ident, mark, reply, unit):
-            unit.forgotten.append(reply_key(self.key, gone))
+        gone = [reply_key(self.key, old) for old in self._replies.add(ident, mark, reply, unit)]
+        if unit.forgotten is None:
+            unit.forgotten = gone or None
+        else:
+            unit.forgotten += gone
         tells = () if is_refusal else decision.tells
-        unit.answers.append(Answer(asker, *decode_kept(reply), tells))
+        self._hold(unit, Answer(asker, *decode_kept(reply), tells))
         return None
 
     def _decide(self, message: Any, decide: Decide) -> Any:
@@ -239,6 +234,9 @@ class Units:
         )
 
     def _sealed(self, records: Sequence[Any]) -> list[SealedRow]:
+        number, prefix, seal = self.records + 1, self._prefix, self._seal
+        if len(records) == 1:  # as most decisions have: no loop for it
+            return [seal(prefix + number.to_bytes(8, "big"), records[0])]
         if len(records) > UNIT_RECORDS:
             raise TooLarge(
                 f"one decision of {len(records)} records is larger than the {UNIT_RECORDS} that a "
@@ -246,31 +244,22 @@ class Units:
                 size=len(records),
                 limit=UNIT_RECORDS,
             )
-        seal, prefix = self._seal, self._prefix
-        if len(records) == 1:  # as most decisions have: no loop for it
-            return [seal(prefix + (self.records + 1).to_bytes(8, "big"), records[0])]
         return [
-            seal(prefix + number.to_bytes(8, "big"), record)
-            for number, record in enumerate(records, self.records + 1)
+            seal(prefix + at.to_bytes(8, "big"), record)
+            for at, record in enumerate(records, number)
         ]
 
     def _extend(self, records: Sequence[Any], rows: Sequence[SealedRow]) -> Unit:
-        """Add the rows of one message to the open unit; the rules apply its records first.
-
-        What is applied is what recovery will apply: a record that could differ from its row, or be
-        changed by whoever made it, is rebuilt.
-        """
-        state, rules, actor = self.state, self._rules, self.actor
-        for record, row in zip(records, rows, strict=False):  # a reply's row may follow
-            kept = record if rules.is_flat(record) else rebuild(row)
-            state = rules.apply(actor, state, kept)
+        """Add the rows of one message to the open unit; the rules apply its records first."""
+        state = self._rules.fold(self.actor, self.state, records, rows)
         unit = self.open
         if unit is None:
             unit = self.open = Unit(self.key, state)
         unit.rows += rows
-        unit.messages += 1
         unit.state = self.state = state
         self.records += len(records)
+        if len(unit.rows) >= UNIT_RECORDS:
+            self.is_full = True
         return unit
 
     def _owe(self, answer: Answer) -> Answer | None:
@@ -280,8 +269,13 @@ class Units:
             return answer
         if last is self.flight and len(last.answers) >= UNIT_RECORDS:
             last = self.open = Unit(self.key, self.state)  # a disk that hangs gathers no more
-        last.answers.append(answer)
+        self._hold(last, answer)
         return None
+
+    def _hold(self, unit: Unit, answer: Answer) -> None:
+        unit.answers.append(answer)
+        if len(unit.answers) >= UNIT_RECORDS and unit is self.open:
+            self.is_full = True
 
     # --- units out --------------------------------------------------------------------------------
 
@@ -290,28 +284,24 @@ class Units:
         unit = self.open
         if unit is None or self.flight is not None:
             return None
-        self._size += sum([len(frame) for _, frame in unit.rows])
-        self._take_snapshot(unit)
-        unit.fence, self._head = (
-            self._head,
-            self._heads.seal(
-                self._units + 1, self.records, self._snapshot, self._replies.last, owner
-            ),
+        for _, frame in unit.rows:
+            self._size += len(frame)
+        limits = self._rules.limits
+        every, size = limits.snapshot_every, limits.snapshot_bytes
+        if (every is not None and self.records - self._since >= every) or (
+            size is not None and self._size >= size
+        ):
+            self._take_snapshot(unit)
+        unit.fence, unit.expected = self._head, self._units
+        self._units += 1
+        self._head = self._heads.seal(
+            self._units, self.records, self._snapshot, self._replies.last, owner
         )
         unit.rows.append(self._head)
-        unit.expected = self._units
-        self._units += 1
-        self.flight, self.open = unit, None
+        self.flight, self.open, self.is_full = unit, None, False
         return unit
 
     def _take_snapshot(self, unit: Unit) -> None:
-        limits = self._rules.limits
-        by_count = limits.snapshot_every is not None and (
-            self.records - self._since >= limits.snapshot_every
-        )
-        by_size = limits.snapshot_bytes is not None and self._size >= limits.snapshot_bytes
-        if not (by_count or by_size):
-            return
         self._since, self._size = self.records, 0
         try:
             row = SnapshotRow(self.key, self.records, encode_value(unit.state, "state"))
@@ -326,13 +316,13 @@ class Units:
         unit, self.flight = self.flight, None
         assert unit is not None
         self.committed = unit.state
-        for known in unit.replies:
+        for known in unit.replies or ():
             known.unit = None
         return unit.answers
 
     def drop_open(self) -> list[Answer]:
         """Drop the open unit, which was never submitted; return the answers that will not come."""
-        unit, self.open = self.open, None
+        unit, self.open, self.is_full = self.open, None, False
         return [] if unit is None else unit.answers
 
     def lose(self) -> list[Answer]:
