@@ -57,6 +57,7 @@ def test_the_same_token_does_the_same_under_another_hash_seed(
     result.stdout.fnmatch_lines(["the same in a second process, byte for byte: 5 schedules"])
 
 
+@pytest.mark.proves("Schedules: what is not controlled is named")
 def test_what_depends_on_the_order_of_a_set_is_named_with_its_first_step(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

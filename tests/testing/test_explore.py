@@ -73,6 +73,7 @@ def test_check_raises_what_failed_with_its_story_as_a_note() -> None:
     assert line == f"explore(racy, token='{report.first_failure.token}')"
 
 
+@pytest.mark.proves("Schedules: a budget is a result")
 def test_a_report_without_a_failure_checks_well() -> None:
     report = explore(sound, strategy="dfs")
     assert report.exhausted
@@ -80,6 +81,7 @@ def test_a_report_without_a_failure_checks_well() -> None:
     report.check()
 
 
+@pytest.mark.proves("Schedules: a budget is a result")
 def test_a_spent_budget_is_a_result() -> None:
     report = explore(sound, strategy="naive", budget=2)
     assert (report.schedules, report.exhausted) == (2, False)
@@ -99,6 +101,7 @@ def test_a_token_is_replayed_instead_of_exploring() -> None:
     assert report.first_failure.constraints == found.constraints
 
 
+@pytest.mark.proves("Schedules: tokens")
 def test_a_token_survives_an_unrelated_edit_and_goes_stale_with_what_it_names() -> None:
     found = explore(racy).first_failure
     assert found is not None
@@ -121,11 +124,13 @@ def test_a_token_survives_an_unrelated_edit_and_goes_stale_with_what_it_names() 
 
 
 @pytest.mark.parametrize("token", ["", "T1", "T1.", "T1.!!", "x.y"])
+@pytest.mark.proves("Schedules: tokens")
 def test_a_garbled_token_is_refused(token: str) -> None:
     with pytest.raises(TokenGarbled, match="Copy the whole line"):
         explore(racy, token=token)
 
 
+@pytest.mark.proves("Schedules: tokens")
 def test_a_token_of_another_scenario_is_refused() -> None:
     found = explore(racy).first_failure
     assert found is not None
@@ -144,6 +149,7 @@ async def restless(sim: Simulation) -> AsyncIterator[None]:
     yield
 
 
+@pytest.mark.proves("Schedules: bad input")
 def test_a_scenario_that_never_rests_fails_with_a_sentence() -> None:
     report = explore(restless, rules=Rules(fair_after=20, max_steps=50))
     assert report.first_failure is not None
@@ -193,6 +199,7 @@ async def no_yield_reached(sim: Simulation) -> AsyncIterator[None]:
         (no_yield_reached, "yield once"),
     ],
 )
+@pytest.mark.proves("Schedules: bad input")
 def test_what_is_no_scenario_is_refused(scenario: Any, text: str) -> None:
     with pytest.raises(ScenarioRefused, match=text):
         explore(scenario)
@@ -210,11 +217,13 @@ def test_what_is_no_scenario_is_refused(scenario: Any, text: str) -> None:
         ({"options": 3}, r"options= trouper.testing.Options\(...\)"),
     ],
 )
+@pytest.mark.proves("Schedules: bad input")
 def test_an_option_out_of_range_is_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(OptionRefused, match=text):
         explore(sound, **options)
 
 
+@pytest.mark.proves("Schedules: bad input")
 def test_an_unknown_strategy_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(UnknownStrategy, match="portfolio, dfs, sleep, naive, fifo, walk, pos"):
         explore(sound, strategy="best")

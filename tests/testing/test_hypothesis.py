@@ -49,6 +49,7 @@ async def racy(sim: Simulation) -> AsyncIterator[None]:
     assert heard == ["order", "close"]
 
 
+@pytest.mark.proves("Schedules: Hypothesis")
 def test_one_run_of_hypothesis_plays_more_than_one_schedule() -> None:
     orders: set[tuple[str, ...]] = set()
 
@@ -66,6 +67,7 @@ def test_one_run_of_hypothesis_plays_more_than_one_schedule() -> None:
     assert orders == {("order", "close"), ("close", "order")}
 
 
+@pytest.mark.proves("Schedules: Hypothesis")
 def test_the_smallest_data_come_with_the_smallest_order() -> None:
     @quick
     @given(schedules(), st.integers(0, 3), st.lists(st.integers()))

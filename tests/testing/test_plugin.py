@@ -66,6 +66,7 @@ def section(result: pytest.RunResult) -> list[str]:
 # --- what a failure prints ------------------------------------------------------------------------
 
 
+@pytest.mark.proves("Schedules: the text of a failure")
 def test_a_failure_prints_reasons_orders_token_command_and_progress_in_this_order(
     pytester: pytest.Pytester,
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_failure_prints_reasons_orders_token_command_and_progress_in_this_orde
     assert re.fullmatch(r"schedule \d+ of 200", progress)
 
 
+@pytest.mark.proves("Schedules: the text of a failure")
 def test_a_failure_shows_the_line_of_the_test_and_no_frame_of_the_framework(
     pytester: pytest.Pytester,
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_failure_shows_the_line_of_the_test_and_no_frame_of_the_framework(
     result.stdout.no_fnmatch_line("*trio/*")
 
 
+@pytest.mark.proves("Schedules: the printed line replays")
 def test_the_printed_line_replays_the_failure(pytester: pytest.Pytester) -> None:
     first = section(run(pytester))
     name, *arguments = shlex.split(first[-2])
@@ -101,6 +104,7 @@ def test_the_printed_line_replays_the_failure(pytester: pytest.Pytester) -> None
     assert section(again) == [*first[:-1], "replayed its token"]
 
 
+@pytest.mark.proves("Schedules: the printed line replays")
 def test_a_parametrised_test_in_a_class_is_replayed_by_its_quoted_name(
     pytester: pytest.Pytester,
 ) -> None:
@@ -291,6 +295,26 @@ async def test_twice(sim):
     assert not any(re.match(r"\S+\.py:\d", line) for line in result.outlines)
 
 
+def test_a_scenario_that_never_rests_is_told_by_its_text_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    code = """
+class Restless(Actor[str]):
+    @handles(str)
+    def on(self, word, ctx):
+        ctx.self_ref.tell(word)
+
+@schedule_test(rules=Rules(fair_after=20, max_steps=50))
+async def test_restless(sim):
+    (await sim.system.spawn(Restless, name="restless")).tell("again")
+    yield
+"""
+    result = run(pytester, code=code)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["not at rest after 50 steps, next would be: `restless` gets *"])
+    assert not any(re.match(r"\S+\.py:\d", line) for line in result.outlines)
+
+
 def test_a_decorated_coroutine_fails_collection_at_its_line(pytester: pytest.Pytester) -> None:
     code = """
 @schedule_test(schedules=3)
@@ -319,6 +343,7 @@ async def test_without_a_yield(sim):
         (("--schedule-chart", "test_race.py"), "test_race.py is a file, not a folder"),
     ],
 )
+@pytest.mark.proves("Schedules: bad input")
 def test_an_option_that_means_nothing_is_a_usage_error(
     pytester: pytest.Pytester, options: tuple[str, str], text: str
 ) -> None:
@@ -335,6 +360,7 @@ def test_options_go_before_what_the_test_says(pytester: pytest.Pytester) -> None
     result.stdout.fnmatch_lines([f"{NODE}: 1 explored, not exhausted; *; no failure"])
 
 
+@pytest.mark.proves("Schedules: a budget is a result")
 def test_an_exhausted_search_says_so(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--schedule-strategy", "dfs", code=f"@schedule_test()\n{_named(OK)}")
     result.assert_outcomes(passed=1)
@@ -366,6 +392,7 @@ def test_a_token_that_no_longer_fails_is_said_to(pytester: pytest.Pytester) -> N
         ('name="shop"', 'name="store"', "the scenario ended well, but what the token puts in *"),
     ],
 )
+@pytest.mark.proves("Schedules: tokens")
 def test_a_token_of_other_code_is_refused_by_its_text_alone(
     pytester: pytest.Pytester, old: str, new: str, text: str
 ) -> None:
@@ -380,6 +407,7 @@ def test_a_token_of_other_code_is_refused_by_its_text_alone(
 # --- what it costs others -------------------------------------------------------------------------
 
 
+@pytest.mark.proves("Schedules: beside other tests")
 def test_who_does_not_use_it_loads_nothing(pytester: pytest.Pytester) -> None:
     code = """
     def test_plain(request):

@@ -72,6 +72,7 @@ def made() -> int:
 
 
 @schedule_test(schedules=20)
+@pytest.mark.proves("Schedules: beside other tests")
 async def test_fixtures_are_made_once_per_test(
     sim: Simulation, made: int, tmp_path: Path
 ) -> AsyncIterator[None]:
@@ -107,6 +108,7 @@ class TestMethods:
 # --- without pytest -------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("Schedules: beside other tests")
 def test_the_simulation_is_no_parameter_of_the_test() -> None:
     test = schedule_test()(racy)
     assert list(inspect.signature(test).parameters) == ["shop"]
@@ -146,6 +148,7 @@ def test_the_traceback_shows_only_the_scenario() -> None:
 
 
 @pytest.mark.parametrize("below", [True, False])
+@pytest.mark.proves("Schedules: replay")
 def test_a_token_is_replayed_before_anything_is_explored(token: str, below: bool) -> None:
     explores, replays = schedule_test(strategy="fifo"), replay(token)
     test = explores(replays(racy)) if below else replays(explores(racy))
@@ -174,6 +177,7 @@ def test_tokens_are_replayed_from_the_top(token: str) -> None:
     assert caught.value.__notes__[0].endswith("replayed its 1st token")
 
 
+@pytest.mark.proves("Schedules: replay")
 def test_a_fixed_failure_does_not_come_back(token: str) -> None:
     async def fixed(sim: Simulation) -> AsyncIterator[None]:
         heard = await told(sim)
@@ -184,6 +188,7 @@ def test_a_fixed_failure_does_not_come_back(token: str) -> None:
     schedule_test()(replay(token)(fixed))()
 
 
+@pytest.mark.proves("Schedules: tokens")
 def test_a_stale_token_fails_the_test_and_says_what_to_do(token: str) -> None:
     test = schedule_test()(replay(token)(racy))
     with pytest.raises(TokenStale, match="drop the token and explore anew"):

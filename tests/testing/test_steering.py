@@ -52,6 +52,7 @@ async def scenario(sim: Simulation) -> AsyncIterator[None]:
     assert sorted(replies) == [1, 2]
 
 
+@pytest.mark.proves("Schedules: by hand")
 def test_the_test_says_what_happens_next() -> None:
     with simulate(scenario) as sim:
         assert [event.kind for event in sim.pending()] == ["deliver", "deliver"]
@@ -91,6 +92,7 @@ async def early(sim: Simulation) -> AsyncIterator[None]:
     assert order == [1, 2], "quick was first"
 
 
+@pytest.mark.proves("Schedules: by hand")
 def test_the_rest_takes_place_behind_the_block_and_is_checked() -> None:
     def drive() -> None:
         with simulate(early) as sim:

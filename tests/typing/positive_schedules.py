@@ -15,6 +15,7 @@ from trouper.testing import (
     Report,
     Rules,
     Simulation,
+    Steering,
     explore,
     replay,
     schedule_test,
@@ -67,6 +68,7 @@ assert_type(Together().one(3), None)
 
 def by_hand() -> None:
     with simulate(scenario, seed=7) as sim:
+        assert_type(sim, Steering)
         assert_type(sim.pending(), tuple[Event, ...])
         assert_type(sim.deliver("store", sender="d1"), Event)
         assert_type(sim.token, str)

@@ -23,6 +23,7 @@ __all__ = (
     "Rules",
     "Scenario",
     "Simulation",
+    "Steering",
     "TestKit",
     "explore",
     "replay",
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ._explore import explore as explore
     from ._schedule_test import replay as replay
     from ._schedule_test import schedule_test as schedule_test
+    from ._steering import Steering as Steering
     from ._steering import simulate as simulate
     from .schedules import Failure as Failure
     from .schedules import Options as Options
@@ -45,6 +47,7 @@ else:
     _HOMES: Final = {
         "explore": "._explore",
         "replay": "._schedule_test",
+        "Steering": "._steering",
         "schedule_test": "._schedule_test",
         "simulate": "._steering",
     }

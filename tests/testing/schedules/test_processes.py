@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 import trio
 
 from trouper.actors import Actor, handles
@@ -77,6 +78,7 @@ print(test.played(sys.argv[2]))
 """
 
 
+@pytest.mark.proves("Schedules: the same everywhere")
 def test_a_token_plays_the_same_in_eight_processes_under_eight_hash_seeds() -> None:
     try:
         with simulate(nested, seed=3) as sim:
