@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import trio
 
@@ -17,6 +17,7 @@ from ..errors import ShuttingDown
 from ..mailbox import Dispatcher
 from ..store import Store
 from ..supervision import TreeNode
+from ._drain_first import require_drained
 from .activations import ActivationRunner, Activations
 from .groups import (
     Activity,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ._parts import Parts
 
 T = TypeVar("T")
+Drifted = Literal["refuse", "park"]
 THREADS = max(4, 2 * (os.cpu_count() or 2))
 
 
@@ -99,8 +101,11 @@ class DurableSide:
         history_limit: int,
         signal_limit: int,
         keep_groups: bool,
+        drifted: Drifted,
         parts: Parts,
     ) -> None:
+        if drifted not in ("refuse", "park"):
+            raise ValueError(f"drifted takes 'refuse' or 'park', not {drifted!r}")
         self.store = store
         self.registry = ActivityRegistry(listed)
         self._kinds: Mapping[str, RunnerKind] = {kind.kind: kind for kind in kinds}
@@ -108,6 +113,7 @@ class DurableSide:
         self._history_limit = history_limit
         self._signal_limit = signal_limit
         self._keep_groups = keep_groups
+        self._drifted = drifted
         self._parts = parts
         self._threads = trio.CapacityLimiter(THREADS)
         self._clock: Clock
@@ -159,6 +165,8 @@ class DurableSide:
         self._operations = Operations(host)
         host.register(self.resolve)
         self.registry.require_unambiguous()
+        if self._drifted == "refuse":
+            require_drained(self.store, self.registry)
         self._activations.recover()
 
     def resolve(self, envelope: EffectEnvelope) -> Runner | None:

@@ -12,7 +12,7 @@ from trio.lowlevel import enable_ki_protection
 from ..mailbox import Overflow
 from ..store import LmdbStore, MemoryStore, Store
 from ..supervision import Strategy
-from ._durable import DurableSide, RunnerKind
+from ._durable import Drifted, DurableSide, RunnerKind
 from ._instruments import Instrument
 from ._parts import Parts
 from ._system import ActorSystem, Block, run_system
@@ -36,41 +36,40 @@ def open_system(
     history_limit: int = HISTORY_LIMIT,
     signal_limit: int = SIGNALS_KEPT,
     keep_groups: bool = False,
+    drifted: Drifted = "refuse",
     instruments: Iterable[Instrument] = (),
 ) -> AbstractAsyncContextManager[ActorSystem]:
     """Open an actor system for the time of an ``async with`` block.
 
     On the way in the store is opened, unfinished activations resume, then the body runs. On the way
-    out running effects get ``shutdown`` seconds and are then ended without a terminal, activations
-    leave memory (none is cancelled, all resume at the next open), every actor stops in reverse
-    start order, shielded and within budgets; left normally, mailboxes are drained first. A failure
-    that no supervisor took cancels the body and is raised at the block, unwrapped; together with an
-    error of the body it is one group.
+    out effects get ``shutdown`` seconds and end without a terminal, activations leave memory (all
+    resume at the next open), every actor stops in reverse start order, shielded and within budgets;
+    left normally, mailboxes are drained first. A failure that no supervisor took cancels the body
+    and is raised at the block, unwrapped; with an error of the body it is one group.
 
     Args:
         name: First part of every path.
-        store: A store, or the path of an `LmdbStore`; a store that is open already stays open. By
-            default a `MemoryStore` that lasts as long as the block.
+        store: A store, open or not, or the path of an `LmdbStore`; by default a `MemoryStore`.
         cells: A pool of cells, for guests.
-        effects: Effects and guests that are local to a function; module-level ones are known by
-            being imported.
+        effects: Effects and guests local to a function; module-level ones are known by import.
         activities: Durable functions that are local to a function.
-        strategy: How the system supervises the actors that it spawns itself.
-        shutdown: Seconds for running effects; seconds an actor gets for drain and running turn, and
-            again for its hook.
+        strategy: How the system supervises the actors it spawns.
+        shutdown: Seconds for effects; for an actor's drain and turn, and again for its hook.
         ask_safety: Seconds after which a pending ask ends with `AskUnknown`.
         mailbox: Messages an actor may have waiting, unless its spawn says otherwise.
         overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
         history_limit: Steps that one activation may take.
         signal_limit: Signals of one name that may wait for one activation.
-        keep_groups: Keep settled groups until their activation is forgotten, for audits.
+        keep_groups: Keep settled groups until their activation is forgotten.
+        drifted: With unfinished work of other code, ``refuse`` to open, or ``park`` it.
         instruments: What follows messages to their turn, `OpenTelemetry` for one.
 
     Raises:
         StoreError: The store cannot be opened: owned, damaged, of another version. Untouched.
+        DrainFirst: It holds unfinished work of other code. Untouched.
         NameTaken: Two listed functions have one durable name.
-        WrongTask: Left in another task than it was entered in. The system goes on.
+        WrongTask: Left in another task than it was entered in.
     """
     return Block(
         _open(
@@ -80,6 +79,7 @@ def open_system(
             history_limit=history_limit,
             signal_limit=signal_limit,
             keep_groups=keep_groups,
+            drifted=drifted,
             name=name,
             strategy=strategy,
             shutdown=shutdown,
@@ -134,8 +134,9 @@ async def _open(
     listed: list[Activity[..., Any]],
     *,
     history_limit: int,
-    signal_limit: int,
+    signal_limit: int = SIGNALS_KEPT,
     keep_groups: bool,
+    drifted: Drifted = "refuse",
     shutdown: float,
     parts: Parts,
     **options: Any,
@@ -154,6 +155,7 @@ async def _open(
             history_limit=history_limit,
             signal_limit=signal_limit,
             keep_groups=keep_groups,
+            drifted=drifted,
             parts=parts,
         )
         around = run_system(durable=durable, shutdown=shutdown, parts=parts, **options)

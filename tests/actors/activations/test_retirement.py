@@ -357,7 +357,7 @@ async def test_recovery_reads_no_row_of_what_has_ended(keep_groups: bool) -> Non
         await LOG.until("held")
     counting = Counting(store)
     async with open_system("t", store=counting, shutdown=0):
-        assert 0 < counting.read < 10
+        assert 0 < counting.read < 20  # once to see whether the code drifted, once to resume
 
 
 # -- crashes ---------------------------------------------------------------------------------------

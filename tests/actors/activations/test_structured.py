@@ -17,6 +17,7 @@ import trio
 from trouper import (
     Activation,
     ActivationMismatch,
+    DrainFirst,
     EffectContext,
     ValueRefused,
     durable,
@@ -264,7 +265,12 @@ async def test_a_class_that_lost_a_field_parks_the_activation_and_repaired_code_
     ) as s:
         s.start(good[0], line, key="k")
         await SEEN.until("held")
-    async with open_system("s", store=store, activities=[bad[0]], effects=bad[1]) as system:
+    with pytest.raises(DrainFirst, match="no field price"):
+        async with open_system("s", store=store, activities=[bad[0]], effects=bad[1]):
+            pass
+    async with open_system(
+        "s", store=store, activities=[bad[0]], effects=bad[1], drifted="park"
+    ) as system:
         with trio.fail_after(5):
             while system.status("k") == "running":
                 await trio.lowlevel.checkpoint()

@@ -10,6 +10,7 @@ from ._handle import ActivationHandle as ActivationHandle
 from ._invariants import activation_invariants as activation_invariants
 from ._rows import ActivationRow as ActivationRow
 from ._rows import StepRow as StepRow
+from ._rows import activation_key as activation_key
 from ._rows import steps_prefix as steps_prefix
 from ._service import HISTORY_LIMIT as HISTORY_LIMIT
 from ._service import ActivationRunner as ActivationRunner
@@ -28,6 +29,7 @@ __all__ = (
     "Durable",
     "StepRow",
     "activation_invariants",
+    "activation_key",
     "durable",
     "send_signal",
     "signals",
