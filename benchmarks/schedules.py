@@ -7,7 +7,8 @@
 Schedules are counted, and no machine changes a count: how many three searches play of models with
 planted bugs until they hit it and until none is left, how often a schedule of each strategy hits,
 and how many tokens still replay after edits. What the seam costs who explores nothing is counted
-in instructions, by valgrind, against the commit before it. Time is CPU time.
+in instructions, by valgrind, against the commit before it; what a delivery costs who does, in CPU
+time of interleaved rounds.
 `--publish` renders the page `docs/performance/schedules.md`.
 """
 
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import sys
 
+from _explorer.runtime import real_actors
 from _explorer.sampling import hit_rates
 from _explorer.seam import cost_when_off
 from _explorer.searches import to_exhaustion, to_the_first_bug
+from _explorer.speed import cost_when_on
 from _explorer.steps import growths
 from _explorer.tokens import robustness
 from _kit.command import command
@@ -38,17 +41,21 @@ def run(quick: bool) -> Result:
     rates, missed = hit_rates(5 if quick else 500, 1 if quick else 20)
     tokens, lost = robustness(1 if quick else 20)
     off, left_out = cost_when_off() if not quick else ([], ["the seam when it is off: quick run"])
+    real, not_found = real_actors(1 if quick else 10)
+    on, samples = cost_when_on(1 if quick else 9, 10 if quick else 1)
     return Result(
         benchmark="schedules",
         quick=quick,
         versions=versions(["trouper", "trio"]),
         when=now(),
-        comparisons=comparisons + off,
+        comparisons=comparisons + on + off,
         growths=growths(1 if quick else 5, 40 if quick else 1),
-        grids=[ends, firsts, rates, tokens],
+        grids=[ends, firsts, real, rates, tokens],
+        samples=samples,
         left_out=[
             *left_out,
             *(f"(gated) a portfolio of 100 schedules missed {what}" for what in missed),
+            *(f"(gated) real actors: {what}" for what in not_found),
             *(f"(gated) tokens were lost: {what}" for what in lost),
         ],
     )

@@ -1,7 +1,8 @@
 """The planted bugs of `planted`, in actors as they are written, for scenarios on the real runtime.
 
 Each is a function that returns a scenario: an async generator function, to give to `explore`. As
-there, no bug shows in the ordinary order, and each has a fixed form.
+there, no bug shows in the ordinary order, and each has a fixed form. ``noise`` adds messages that
+nothing depends on, ``more`` makes the chains longer through which the first messages come.
 """
 
 from __future__ import annotations
@@ -36,12 +37,19 @@ class Sink(Actor[Go]):
     def take(self, message: Go) -> None: ...
 
 
-async def behind(sim: Simulation, hops: int, target: Ref[Go]) -> Ref[Go]:
+async def behind(sim: Simulation, hops: int, target: Ref[Go], name: str = "hop") -> Ref[Go]:
     """Spawn a chain of relays before an actor; return whom to send to."""
     first = target
     for n in reversed(range(hops)):
-        first = await sim.system.spawn(Relay, first, name=f"hop{n}")
+        first = await sim.system.spawn(Relay, first, name=f"{name}{n}")
     return first
+
+
+async def start(sim: Simulation, more: int, *targets: Ref[Go]) -> None:
+    """Tell actors to go, through longer chains than there would have to be."""
+    far = [await behind(sim, more, ref, f"more-{n}-") for n, ref in enumerate(targets)]
+    for ref in far:
+        ref.tell(Go())
 
 
 async def chatter(sim: Simulation, messages: int) -> None:
@@ -99,7 +107,7 @@ class Driver(Actor[Go]):
         await self.ledger.ask(Put(None if top is None else top + 1))
 
 
-def allocators(*, fixed: bool, noise: int = 0) -> Scenario:
+def allocators(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Read-then-max: a rank is read and one more is written, in two messages."""
 
     async def two_drivers(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -109,8 +117,7 @@ def allocators(*, fixed: bool, noise: int = 0) -> Scenario:
             await sim.system.spawn(Driver, ledger, fixed, name=name) for name in ("d0", "d1")
         ]
         late = await behind(sim, 3, drivers[1])
-        drivers[0].tell(Go())
-        late.tell(Go())
+        await start(sim, more, drivers[0], late)
         yield
         ranks = await ledger.ask(Ranks())
         assert len(set(ranks)) == len(ranks) == 2, f"a rank was given twice: {ranks}"
@@ -196,7 +203,7 @@ class Supervisor(Actor[Go | LeaseEnded]):
         tx.put("record", FENCE, Fence(2))
 
 
-def takeover(*, fixed: bool, noise: int = 0) -> Scenario:
+def takeover(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Bump before fence: the successor of a lease starts before the old owner is fenced off."""
 
     async def lease_takeover(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -207,7 +214,7 @@ def takeover(*, fixed: bool, noise: int = 0) -> Scenario:
         supervisor = await sim.system.spawn(
             Supervisor, sim.system.store, (old, new), registry, fixed, name="supervisor"
         )
-        supervisor.tell(Go())
+        await start(sim, more, supervisor)
         yield
         row = sim.journal.get("record", ROW, Row)
         assert row is not None
@@ -246,12 +253,12 @@ class Child(Actor[Go]):
         self.rank(tx)
 
 
-def finalise(*, fixed: bool, noise: int = 0) -> Scenario:
+def finalise(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Two-transaction finalise: a crash between a row and its rank leaves a row without a rank."""
 
     async def boot(sim: Simulation) -> None:
         child = await sim.system.spawn(Child, sim.system.store, fixed, name="child")
-        child.tell(Go())
+        await start(sim, more, child)
 
     async def settlement(sim: Simulation) -> AsyncGenerator[None, None]:
         sim.crash_points("journal", budget=1)
@@ -321,7 +328,7 @@ class Outer(Actor[Go]):
         self.pool.tell(Release())
 
 
-def pool(*, fixed: bool, noise: int = 0) -> Scenario:
+def pool(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Ancestor-pool deadlock: a parent holds a slot while its child waits for one."""
 
     async def two_parents(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -332,8 +339,7 @@ def pool(*, fixed: bool, noise: int = 0) -> Scenario:
             inner = await sim.system.spawn(Inner, slots, fixed, name=f"c{n}")
             parents.append(await sim.system.spawn(Outer, slots, inner, name=f"p{n}"))
         late = await behind(sim, 6, parents[1])
-        parents[0].tell(Go())
-        late.tell(Go())
+        await start(sim, more, parents[0], late)
         yield
 
     return two_parents
@@ -382,7 +388,7 @@ class Consumer(Actor[Go]):
             await self.box.ask(Await())
 
 
-def wake_up(*, fixed: bool, noise: int = 0) -> Scenario:
+def wake_up(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Lost wake-up: what comes between looking and waiting wakes nobody."""
 
     async def producer_and_consumer(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -390,8 +396,7 @@ def wake_up(*, fixed: bool, noise: int = 0) -> Scenario:
         box = await sim.system.spawn(Box, fixed, name="box")
         consumer = await sim.system.spawn(Consumer, box, name="consumer")
         late = await behind(sim, 6, box)
-        late.tell(Go())
-        consumer.tell(Go())
+        await start(sim, more, late, consumer)
         yield
 
     return producer_and_consumer
@@ -464,7 +469,7 @@ class Planner(Actor[Go]):
             await self.hub.ask(Announce())
 
 
-def announce(*, fixed: bool, noise: int = 0) -> Scenario:
+def announce(*, fixed: bool, noise: int = 0, more: int = 0) -> Scenario:
     """Announce after arm: the timer may fire before anybody knows what it is for."""
 
     async def alarm_and_hub(sim: Simulation) -> AsyncGenerator[None, None]:
@@ -473,7 +478,7 @@ def announce(*, fixed: bool, noise: int = 0) -> Scenario:
         alarm = await sim.system.spawn(Alarm, hub, name="alarm")
         registry = await sim.system.spawn(Registry, name="registry")
         planner = await sim.system.spawn(Planner, hub, alarm, registry, fixed, name="planner")
-        planner.tell(Go())
+        await start(sim, more, planner)
         yield
         assert await hub.ask(Fired()), "it was due and nobody heard of it"
 

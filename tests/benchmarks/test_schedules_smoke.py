@@ -16,6 +16,7 @@ GRIDS = {
     "schedules until none is left",
     "schedules until the bug is hit",
     "hit rate per strategy",
+    "planted bugs in real actors",
     "replay after unrelated edits",
 }
 
