@@ -20,6 +20,7 @@ from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
 from ._traced import TracedRef
+from .durable_actors import DurableRef, TracedDurableRef
 from .groups import Clock, Tasks, WallClock
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Parts:
     def ref_type(self) -> type[LocalRef]:
         """What stands for an actor: one choice, so that nobody looks whether it is followed."""
         return TracedRef if self.instruments else LocalRef
+
+    @property
+    def durable_ref_type(self) -> type[DurableRef]:
+        """What stands for a durable actor."""
+        return TracedDurableRef if self.instruments else DurableRef
 
     def dispatcher(
         self, nursery: trio.Nursery, on_bug: Callable[[BaseException], None]

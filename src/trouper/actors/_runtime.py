@@ -73,6 +73,7 @@ class Runtime:
         self.name = name
         self.instruments = parts.instruments
         self.ref_type = parts.ref_type
+        self.durable_ref_type = parts.durable_ref_type
         self.body = body  # cancelled by a failure that reached the root
         self.failure: BaseException | None = None
         self.closing = False

@@ -22,6 +22,7 @@ from ._intake import Priority as Priority
 from ._intake import check_overflow as check_overflow
 from ._intake import make_intake as make_intake
 from ._jobs import Job as Job
+from ._jobs import Named as Named
 from ._jobs import News as News
 from ._jobs import Stepper as Stepper
 from ._mailbox import Mailbox as Mailbox
@@ -64,6 +65,7 @@ __all__ = (
     "Job",
     "Mailbox",
     "MailboxStatistics",
+    "Named",
     "News",
     "Overflow",
     "Owed",

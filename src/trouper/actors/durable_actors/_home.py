@@ -35,7 +35,6 @@ from ._courier import Courier
 from ._desk import Desk
 from ._recovery import check_owner
 from ._ref import DurableRef, Waking
-from ._traced import TracedDurableRef
 
 if TYPE_CHECKING:
     from .._messages import N
@@ -53,7 +52,7 @@ class Home:
         self.store = store
         self.owner = store.next_owner()
         self.courier = Courier(system.dispatcher, store)
-        self._ref_type = TracedDurableRef if system.instruments else DurableRef
+        self._ref_type = system.durable_ref_type
         strategy, shutdown = system.options.strategy, system.options.shutdown
         self.options = SpawnOptions("transient", strategy, shutdown, 0)
         self._known: WeakValueDictionary[str, DurableRef] = WeakValueDictionary()

@@ -92,7 +92,6 @@ def _told_from_here(decision: Any) -> Any:
     return Decision(decision.records, reply=decision.reply, tells=tells)
 
 
-@final
 class TracedDurableRef(Followed, DurableRef):
     """A ref of a durable actor whose messages are followed."""
 

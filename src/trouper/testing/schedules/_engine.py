@@ -13,8 +13,10 @@ from ...actors._instruments import Instrument
 from ...actors._local import LocalRef
 from ...actors._parts import Parts
 from ...actors._timers import Timer, TimerHeap
-from ...mailbox import Dispatcher, Job, Stepper, bare
+from ...actors.durable_actors import DurableRef
+from ...mailbox import Dispatcher, Job, Named, Stepper, bare
 from ._durable import GatedClock, GatedNews, GatedTasks
+from ._durable_refs import ScheduledDurableRef
 from ._event import Event
 from ._refs import ScheduledRef
 
@@ -88,9 +90,9 @@ class GatedDispatcher(Dispatcher):
         """Let its pass be an event of its own, too."""
         self.enlist(stepper)
 
-    def touch(self, stepper: Stepper) -> None:
+    def touch(self, what: Named) -> None:
         """See `Dispatcher.touch`."""
-        self.gate.note(shares=(f"inbox of {stepper.name}",))
+        self.gate.note(shares=(f"inbox of {what.name}",))
 
     def news(self, stepper: Stepper) -> GatedNews:
         """See `Dispatcher.news`."""
@@ -162,6 +164,11 @@ class GatedParts(Parts):
     def ref_type(self) -> type[LocalRef]:
         """See `Parts.ref_type`."""
         return ScheduledRef
+
+    @property
+    def durable_ref_type(self) -> type[DurableRef]:
+        """See `Parts.durable_ref_type`."""
+        return ScheduledDurableRef
 
     def dispatcher(
         self, nursery: trio.Nursery, on_bug: Callable[[BaseException], None]
