@@ -81,10 +81,11 @@ class Mail:
     def sending(self, how: Any, target: Ref[Any], message: object) -> Letter:
         """Name a message that sets out. What comes later, by itself, is named when it comes."""
         gate, ref = self._gate, self._ref_of(target)
-        name, what, stamp = self.name_of(ref), type(message).__name__, next(gate.stamps)
+        what, stamp = type(message).__name__, next(gate.stamps)
         if ref not in self._boxes:  # a durable actor: its desk takes what is there, in order
             gate.note(shares=(f"inbox of {ref.label}",))
             return Letter(how, "", what, stamp, None)
+        name = self.name_of(ref)
         self.touched(ref)
         if how in ("after", "every"):
             return Letter(how, f"timer of {name}", what, stamp, None)
