@@ -75,6 +75,7 @@ def test_two_steps_commute(
     [
         (Event("deliver", "store", "d1", "Put"), "`store` gets d1's Put"),
         (Event("deliver", "store", "d1", "Put", 3), "`store` gets d1's Put#3"),
+        (Event("deliver", "group g", "", "pass", 2), "`group g` gets pass#2"),
         (Event("reply", "d1", "store", "Get"), "`d1` gets store's reply to Get"),
         (Event("commit", "a", "journal", "rows", 1, 1), "`a`: the commit rows (after crash 1)"),
         (Event("timer", "a", "a", "lease"), "`a`: the timer lease"),

@@ -91,7 +91,7 @@ class Event(_Name):
         """Say it in the company of others at the same actor: ``d1's Put``."""
         match self.kind:
             case "deliver":
-                return f"{self.sender}'s {self.label}"
+                return f"{self.sender}'s {self.label}" if self.sender else self.label
             case "reply":
                 return f"{self.sender}'s reply to {self.label}"
             case "commit":
