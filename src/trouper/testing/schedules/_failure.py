@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ._event import Event
 from ._frames import own_frames
 from ._order import Constraint
 from ._trace import Step
+
+_SHOWN: Final = 12  # sentences where none of them is known to matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,10 @@ class Failure:
 
     def _reasons(self) -> list[str]:
         if self.needs_tape:
-            return ["It takes the whole schedule; what raced in it:", *map(str, self.constraints)]
+            shown = [str(constraint) for constraint in self.constraints[:_SHOWN]]
+            more = len(self.constraints) - len(shown)
+            shown += [f"and {more} more"] if more else []
+            return ["It takes the whole schedule; what raced in it:", *shown]
         if not self.constraints:
             return ["It fails in the ordinary order, too."]
         return [str(constraint) for constraint in self.constraints]
