@@ -154,6 +154,7 @@ def test_the_first_failure_counts() -> None:
     assert str(made.failure) == "first"
 
 
+@pytest.mark.proves("Schedules: deadlock")
 def test_what_waits_at_the_end_is_a_deadlock_with_the_circle_spelled_out() -> None:
     made = course()
     made.finish([Wait("a", "b", "Get"), Wait("b", "c", "Get"), Wait("c", "b", "Put")])

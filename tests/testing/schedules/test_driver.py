@@ -34,6 +34,7 @@ from trouper.testing.schedules._strategies import Fifo
 FAIL = ("read-then-max", "read-then-max, staggered", "sleepers at any time")
 
 
+@pytest.mark.proves("Schedules: reduction leaves out only what commutes")
 @pytest.mark.parametrize("name", COMPARED)
 def test_no_search_misses_a_kind_of_schedule_of_real_actors(name: str) -> None:
     scenario, rules = COMPARED[name]
@@ -103,6 +104,7 @@ def failure_of(scenario: Scenario, rules: Rules | None = None) -> Exception:
     return report.first_failure.error
 
 
+@pytest.mark.proves("Schedules: deadlock")
 def test_what_waits_for_ever_is_a_deadlock_that_says_who_waits_for_whom() -> None:
     async def scenario(sim: Simulation) -> Scene:
         keeper = await sim.system.spawn(Keeper, name="keeper")
@@ -133,6 +135,7 @@ class Spinner(Actor[Go]):
         ctx.self_ref.tell(message)
 
 
+@pytest.mark.proves("Schedules: a fair order ends what polls")
 def test_what_goes_on_for_ever_never_comes_to_rest() -> None:
     async def scenario(sim: Simulation) -> Scene:
         (await sim.system.spawn(Spinner, name="spinner")).tell(Go())

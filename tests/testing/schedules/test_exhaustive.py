@@ -24,6 +24,7 @@ def explored(scene: Scene, rules: Rules, strategy: str, budget: int = 8000) -> R
     )
 
 
+@pytest.mark.proves("Schedules: reduction leaves out only what commutes")
 @pytest.mark.parametrize("name", COMPARED)
 def test_all_searches_see_the_same_traces(name: str) -> None:
     scene, rules = COMPARED[name]
@@ -39,6 +40,7 @@ def test_all_searches_see_the_same_traces(name: str) -> None:
         assert reduced.schedules - reduced.redundant == reduced.traces
 
 
+@pytest.mark.proves("Schedules: reduction leaves out only what commutes")
 @settings(max_examples=25, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 @example(1189)  # a cut-off schedule hides what a busy actor never took
@@ -57,6 +59,7 @@ def test_reduction_saves_what_it_promises() -> None:
     assert counts == [792, 25, 6]
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found_within_ten_reduced_schedules(name: str) -> None:
     make, rules = PLANTED[name]
@@ -65,6 +68,7 @@ def test_a_planted_bug_is_found_within_ten_reduced_schedules(name: str) -> None:
     assert report.schedules <= 10
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_fixed_form_exhausts_clean(name: str) -> None:
     make, rules = PLANTED[name]
@@ -90,6 +94,7 @@ def two(handler: Callable[..., Turn]) -> Scene:
     return Scene(lambda: {"a": handler, "b": handler, "c": third}, go("a", "b"))
 
 
+@pytest.mark.proves("Schedules: divergence")
 def test_a_step_that_touches_something_else_when_replayed_is_named() -> None:
     tick = count()
 
@@ -101,6 +106,7 @@ def test_a_step_that_touches_something_else_when_replayed_is_named() -> None:
         search(play_of(two(handler)), strategy="dfs")
 
 
+@pytest.mark.proves("Schedules: divergence")
 def test_a_schedule_that_goes_another_way_when_replayed_is_named() -> None:
     tick = count()
 
@@ -134,6 +140,7 @@ def polling() -> Scene:
     return Scene(actors, go("poller", "setter"))
 
 
+@pytest.mark.proves("Schedules: a fair order ends what polls")
 def test_the_fair_order_ends_what_polls_and_the_search_is_not_exhausted() -> None:
     rules = Rules(fair_after=20, max_steps=100)
     report = explored(polling(), rules, "dfs", budget=100)
@@ -141,6 +148,7 @@ def test_the_fair_order_ends_what_polls_and_the_search_is_not_exhausted() -> Non
     assert not report.exhausted
 
 
+@pytest.mark.proves("Schedules: a fair order ends what polls")
 @pytest.mark.parametrize("strategy", ["fifo", "pos", "walk", "pct:3", "dfs", "naive"])
 def test_what_never_rests_fails_with_its_name(strategy: str) -> None:
     def handler(toy: Toy, what: str, payload: Any) -> Turn:

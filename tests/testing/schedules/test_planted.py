@@ -18,12 +18,14 @@ def found(make: Make, *, noise: int = 0, **options: Any) -> Failure:
     return report.first_failure
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_it_does_not_show_in_the_ordinary_order(name: str) -> None:
     make, rules = PLANTED[name]
     assert explore(make(fixed=False, noise=16), strategy="fifo", rules=rules).failures == 0
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_it_is_found_within_ten_reduced_schedules(name: str) -> None:
     make, rules = PLANTED[name]
@@ -32,6 +34,7 @@ def test_it_is_found_within_ten_reduced_schedules(name: str) -> None:
     assert not report.first_failure.needs_tape
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_it_is_found_among_noise_within_a_hundred_schedules(name: str) -> None:
     make, rules = PLANTED[name]
@@ -41,6 +44,7 @@ def test_it_is_found_among_noise_within_a_hundred_schedules(name: str) -> None:
     assert not report.first_failure.needs_tape
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_fixed_form_exhausts_clean(name: str) -> None:
     make, rules = PLANTED[name]
@@ -62,6 +66,7 @@ def test_a_constraint_reads_like_the_explanation(name: str, says: str) -> None:
     assert says in found(make, strategy="dfs").text()
 
 
+@pytest.mark.proves("Schedules: deadlock")
 def test_a_deadlock_shows_who_waits_for_whom() -> None:
     error = found(PLANTED["ancestor pool"][0], noise=16).error
     assert isinstance(error, Deadlock)
@@ -83,6 +88,7 @@ EDITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.proves("Schedules: tokens")
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_token_survives_unrelated_edits(name: str, edit: str) -> None:

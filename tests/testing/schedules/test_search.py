@@ -39,6 +39,7 @@ def found(name: str, **options: Any) -> Failure:
     return report.first_failure
 
 
+@pytest.mark.proves("Schedules: planted bugs")
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_among_noise_is_found_within_a_hundred_schedules(name: str) -> None:
     make, rules = PLANTED[name]
@@ -147,6 +148,7 @@ def test_a_constraint_reads_like_the_explanation(name: str, says: str) -> None:
     assert says in found(name).text()
 
 
+@pytest.mark.proves("Schedules: deadlock")
 def test_a_deadlock_shows_who_waits_for_whom() -> None:
     error = found("ancestor pool").error
     assert isinstance(error, Deadlock)
@@ -178,6 +180,7 @@ def test_a_token_passes_where_the_bug_is_fixed_and_the_events_are_still_there() 
     assert replay(play_of(noise(make(fixed=True))), token) is None
 
 
+@pytest.mark.proves("Schedules: tokens")
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_token_survives_unrelated_edits(name: str, edit: Callable[[Scene], Scene]) -> None:
@@ -213,6 +216,7 @@ def taped(scene: Scene, rules: Rules, tape: tuple[Event, ...]) -> Failure | None
     return replay(play_of(scene), encode_token(token))
 
 
+@pytest.mark.proves("Schedules: divergence")
 def test_a_tape_replays_every_step_and_names_the_first_divergence() -> None:
     failure = found("read-then-max")
     make, rules = PLANTED["read-then-max"]
