@@ -8,10 +8,11 @@ work is out. On any other clock there is nothing to hold: `holds_of_run` gives N
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, final
 
+import outcome
 import trio
 
 Ts = TypeVarTuple("Ts")
@@ -33,10 +34,13 @@ class Holds:
     Loop-owned: `take` and `drop` are called from a task or a ``run_sync_soon`` callback.
     """
 
-    __slots__ = ("_clock", "_lot", "_threshold", "count")
+    __slots__ = ("_clock", "_lot", "_threshold", "count", "landing")
 
     def __init__(self, clock: JumpingClock) -> None:
         self.count = 0
+        # What who called a thread waits for when it is done, by the name of what that did: a
+        # schedule says when the result arrives. Then nothing cancels that wait.
+        self.landing: Callable[[str], Awaitable[None]] | None = None
         self._clock = clock
         self._threshold = INFINITY  # what to give back to the clock after the last hold
         self._lot = trio.lowlevel.ParkingLot()
@@ -103,7 +107,17 @@ async def run_in_thread(
     abandon_on_cancel: bool = False,
 ) -> T:
     """Run ``fn(*args)`` in one of trio's threads, with the clock held for that long."""
-    with clock_held():
-        return await trio.to_thread.run_sync(
+
+    def run() -> Coroutine[Any, Any, T]:
+        return trio.to_thread.run_sync(
             fn, *args, limiter=limiter, abandon_on_cancel=abandon_on_cancel
         )
+
+    holds = holds_of_run()
+    if holds is None:
+        return await run()
+    with clock_held():
+        result = await outcome.acapture(run)
+    if holds.landing is not None:
+        await holds.landing(getattr(fn, "__name__", "call"))
+    return result.unwrap()

@@ -80,6 +80,7 @@ from ._schedules import TokenForeign as TokenForeign
 from ._schedules import TokenGarbled as TokenGarbled
 from ._schedules import TokenRefused as TokenRefused
 from ._schedules import TokenStale as TokenStale
+from ._schedules import UncontrolledWait as UncontrolledWait
 from ._schedules import UnknownStrategy as UnknownStrategy
 from ._store import CorruptRecord as CorruptRecord
 from ._store import FenceMoved as FenceMoved
@@ -181,6 +182,7 @@ __all__ = (
     "TooLarge",
     "TopicFull",
     "TrouperError",
+    "UncontrolledWait",
     "UnknownActivity",
     "UnknownStrategy",
     "UpcastFailed",

@@ -60,6 +60,16 @@ class Deadlock(ScheduleError):
     waits: tuple[tuple[str, str, str], ...]
 
 
+class UncontrolledWait(ScheduleError):
+    """The task ``task`` waits for what no schedule controls: a thread, or a socket.
+
+    Such a schedule could not be played again. Call threads by ``ctx.to_thread`` or by an effect;
+    or give ``Options(uncontrolled="serialize")``, and the explorer waits for it.
+    """
+
+    task: str
+
+
 class SimulatedCrash(ScheduleError, StoreError):
     """This life of the system has crashed: the journal takes nothing from it, and shows it nothing.
 

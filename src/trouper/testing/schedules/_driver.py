@@ -18,13 +18,14 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule
 from trio.testing import MockClock
 
 from ... import _trio
-from ...errors import Deadlock, InvariantError, ScenarioRefused
+from ...errors import Deadlock, InvariantError, ScenarioRefused, UncontrolledWait
 from ._course import Course, Play
 from ._engine import GatedParts
 from ._event import Event, Footprint
 from ._gate import OUTSIDE, Gate
 from ._journal import Journal
 from ._life import Life
+from ._outside import Outside, Wait
 from ._simulation import Options, Scenario, Simulation
 from ._stillness import Stillness
 
@@ -61,6 +62,7 @@ class World:
         self.clock = MockClock()
         self.gate = Gate(self.clock)
         self.stillness = Stillness(self.gate)
+        self._outside = Outside(self.gate)
         self._scenario = scenario
         self._options = options
         self._course = course
@@ -78,6 +80,7 @@ class World:
     async def main(self) -> None:
         """Play the schedule."""
         self.gate.deadlines.hold()
+        self._outside.watch()
         self.gate.owners.name(current_task(), OUTSIDE)
         async with trio.open_nursery() as self._nursery:
             with self.gate.owners.naming(None):
@@ -164,8 +167,36 @@ class World:
             await self.stillness.come()
             if trio.lowlevel.current_statistics().run_sync_soon_queue_size:
                 await trio.lowlevel.checkpoint()
-            elif not self.gate.settle():
+                continue
+            if self.gate.settle():
+                continue
+            wait = self._outside.look()
+            if wait is None or self._lets_be(wait):
                 return
+            if self._options.uncontrolled == "error" and not wait.is_controlled:
+                self._refuse(wait.error())
+            else:
+                await self.stillness.come(patient=True)
+
+    def _lets_be(self, wait: Wait) -> bool:
+        """Tell whether to go on while something outside is waited for."""
+        if wait.is_controlled:
+            return False
+        if self._options.uncontrolled == "allow":
+            return True
+        if not (self._abort.cancel_called or self.gate.is_over):
+            return False
+        # what ends a system cuts a wait for a socket, and has to wait for a thread
+        return not wait.is_thread or self.gate.is_quick()
+
+    def _refuse(self, error: UncontrolledWait) -> None:
+        """Fail a schedule that waits for what nobody controls; what follows waits for that."""
+        if self._course.failure is None and not self._course.is_cut:
+            if self._playing is not None:
+                self._course.done(self._playing, self.gate.footprint())
+                self._playing = None
+            self._course.fail(error)
+        self._end(cut=True)
 
     def _once(self) -> None:
         course, gate = self._course, self.gate

@@ -150,6 +150,10 @@ class Gate:
             found.append(timer)
         return found
 
+    def is_quick(self) -> bool:
+        """Tell whether anything but a timer could take place now."""
+        return bool(self._offers or self.mail.choices())
+
     def oldest(self) -> Event | None:
         """Return what takes place in the ordinary order; timers when there is nothing else."""
         stamps = {event: stamp for event, (stamp, _) in self._offers.items()}
@@ -257,7 +261,7 @@ class Gate:
         self._held.setdefault(key, []).append(held)
 
         def abort(_: RaiseCancelT) -> Abort:
-            if asked is not None:
+            if asked is not None and self.mail.knows(asked):
                 self.step.withdraws[asked] = None  # also when that is too late
             if held.event is not None:
                 return Abort.FAILED
@@ -268,6 +272,13 @@ class Gate:
             return Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def land(self, what: str) -> None:
+        """Wait for the event that brings the result of a thread; nothing cancels that."""
+        held = Held(self.owner(), "thread", what, None)
+        self._held[held] = [held]
+        self.let_go(held)
+        await trio.lowlevel.wait_task_rescheduled(lambda _: Abort.FAILED)
 
     def let_go(self, key: Hashable, error: BaseException | None = None) -> None:
         """Offer to wake those who wait under a key."""

@@ -158,6 +158,10 @@ class Mail:
             found.update((event, None) for event, entry in fits[:1] if id(entry) in control)
         return list(found)
 
+    def knows(self, event: Event) -> bool:
+        """Tell whether a message has arrived, by now or before; one may stand in line for room."""
+        return event in self._places or event in self.taken
+
     def stamps(self) -> dict[Event, int]:
         """Return the places of all messages in the order of arrival."""
         return {event: place[2] for event, place in self._places.items()}

@@ -19,10 +19,11 @@ class Stillness(trio.abc.Instrument):
         self._gate = gate
         self._runnable = 0
         self._driver: Task | None = None
+        self._patient = False
 
-    async def come(self) -> None:
-        """Wait until every other task waits."""
-        self._driver = current_task()
+    async def come(self, *, patient: bool = False) -> None:
+        """Wait until every other task waits; ``patient``: and one has run before that."""
+        self._driver, self._patient = current_task(), patient
 
         def abort(_: RaiseCancelT) -> Abort:
             self._driver = None
@@ -49,6 +50,7 @@ class Stillness(trio.abc.Instrument):
 
     def after_task_step(self, task: Task) -> None:
         """See `trio.abc.Instrument`."""
-        if self._driver is not None and not self._runnable:
-            driver, self._driver = self._driver, None
+        driver = self._driver
+        if driver is not None and not (self._runnable or (self._patient and task is driver)):
+            self._driver = None
             reschedule(driver)
