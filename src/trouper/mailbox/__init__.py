@@ -25,6 +25,7 @@ from ._jobs import Job as Job
 from ._jobs import Named as Named
 from ._jobs import News as News
 from ._jobs import Stepper as Stepper
+from ._jobs import Unborn as Unborn
 from ._mailbox import Mailbox as Mailbox
 from ._room import move_in as move_in
 from ._room import send_away as send_away
@@ -74,6 +75,7 @@ __all__ = (
     "Stepper",
     "Table",
     "Traced",
+    "Unborn",
     "bare",
     "check_overflow",
     "make_intake",

@@ -53,8 +53,18 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """What schedules call it."""
+        """Return that."""
         ...
+
+
+@final
+class Unborn:
+    """What is not in memory, and could be: it is known by name all the same."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class News(Protocol):

@@ -20,6 +20,7 @@ from ...errors import (
     TrouperError,
     UnknownActivity,
 )
+from ...mailbox import Unborn
 from ...store import decode
 from ...supervision import TreeNode
 from .._key import require_key
@@ -211,9 +212,8 @@ class Activations:
 
     def in_memory(self, key: str) -> ActivationActor | None:
         """Return the live activation of a key."""
-        actor = self._live.get(key)
-        if actor is not None:
-            self.host.dispatcher.touch(actor)
+        actor, host = self._live.get(key), self.host
+        host.dispatcher.touch(actor or Unborn(host.called(f"activation {key}")))
         return actor
 
     def live(self) -> list[ActivationActor]:

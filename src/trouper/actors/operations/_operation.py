@@ -17,6 +17,7 @@ from ...errors import (
     ScopeBusy,
     ShuttingDown,
 )
+from ...mailbox import Unborn
 from ...store import Tx, encode, fingerprint
 from .._key import require_key
 from ..groups import (
@@ -241,7 +242,7 @@ class Operations:
         """
         require_key(key, "an operation")
         asked = fingerprint("request/1", request)
-        actor = self._actors.get(key)
+        actor = self._in_memory(key)
         while actor is None or actor.forgotten:
             self._actors.pop(key, None)
             row = await self._host.store.commit(
@@ -251,6 +252,7 @@ class Operations:
                 continue  # forgotten right behind it
             made = OperationActor(self._host, row, self._keep)
             actor = self._actors.setdefault(key, made)  # somebody may have been faster
+            actor.touch()
         if actor.row.request != asked or actor.row.key != key:
             raise OperationMismatch(
                 f"operation {key!r} was recorded for another request; a new one needs its own key",
@@ -261,13 +263,18 @@ class Operations:
             )
         return Operation(actor)
 
+    def _in_memory(self, key: str) -> OperationActor | None:
+        actor, host = self._actors.get(key), self._host
+        host.dispatcher.touch(actor or Unborn(host.called(f"operation {key}")))
+        return actor
+
     def require_idle(self, key: str) -> None:
         """Refuse a key whose operation has a live attempt here.
 
         Raises:
             ScopeBusy: it has.
         """
-        actor = self._actors.get(key)
+        actor = self._in_memory(key)
         if actor is not None and actor.live and not actor.forgotten:
             raise _busy(key, "an attempt is live; wait for it")
 
@@ -278,7 +285,7 @@ class Operations:
             ScopeBusy: an attempt is live, here or in another system on this store.
         """
         self.require_idle(key)
-        actor = self._actors.get(key)
+        actor = self._in_memory(key)
         if actor is None or actor.forgotten:
             row = self._host.store.get(TABLE, operation_key(key), OperationRow)
             if row is None:
