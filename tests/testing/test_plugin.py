@@ -376,6 +376,24 @@ def test_a_chart_is_drawn_as_text_and_svg(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([f"*drawn: {folder / name}.svg"])
 
 
+def test_a_chart_of_a_test_with_a_long_name_has_a_file_all_the_same(
+    pytester: pytest.Pytester,
+) -> None:
+    code = """
+@pytest.mark.parametrize("name", ["x" * 300 + "1", "x" * 300 + "2/3"])
+@schedule_test(schedules=9)
+async def test_long(sim, name):
+    heard = []
+    await two(sim, heard)
+    yield
+    assert heard == ["order", "close"]
+"""
+    run(pytester, "--schedule-chart", "charts", code=code).assert_outcomes(failed=2)
+    names = [path.name for path in (pytester.path / "charts").iterdir()]
+    assert len(names) == 4
+    assert max(map(len, names)) < 150
+
+
 def test_a_token_that_no_longer_fails_is_said_to(pytester: pytest.Pytester) -> None:
     token = section(run(pytester))[-3]
     fixed = RACE.replace('heard == ["order", "close"]', 'sorted(heard) == ["close", "order"]')
