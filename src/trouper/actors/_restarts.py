@@ -59,6 +59,7 @@ async def supervise(ref: LocalRef, error: BaseException) -> None:
         home, lives = parent.need_life(), ref.incarnation
         if home.lane is None:
             home.lane = trio.Lock()
+        _fail_trapped_asks((ref,))  # of a sibling's hook that holds the lane, above all
         async with home.lane:
             if ref.incarnation != lives:
                 return  # restarted with a sibling meanwhile: its own failure is not counted
@@ -104,11 +105,27 @@ async def _mend(
                 continue
             again = await _begin_life(child)
             if again is not None:
-                ref, error = child, again
+                ref, error = _first_failure(parent, child, again)
                 break
         else:
             return None
     return None
+
+
+def _first_failure(
+    parent: LocalRef, ref: LocalRef, error: BaseException
+) -> tuple[LocalRef, BaseException]:
+    """Return which failure to mend next: this start, or one before it that waits for the lane.
+
+    The start may have failed for want of that actor; so would each further one.
+    """
+    for child in parent.children if parent.options.strategy.is_shared else ():
+        if child is ref:
+            break
+        crash = child.need_life().crash
+        if child.state == FAILED and crash is not None:
+            return child, crash
+    return ref, error
 
 
 def _is_ending(parent: LocalRef) -> bool:
