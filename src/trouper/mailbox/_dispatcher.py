@@ -274,7 +274,7 @@ class Dispatcher:
     def mailbox_of(self, task: Task) -> Mailbox | None:
         """Return whose turn waits if this task waits; see `running_mailbox`."""
         if self.home.hosts:
-            box = self._hosted_mailbox(task)
+            box = self.hosted_mailbox(task)
             if box is not None:
                 return box
         worker = (self.askers.get(task) or self.know(task)).worker
@@ -299,7 +299,8 @@ class Dispatcher:
             if not hosts[task]:
                 del hosts[task]
 
-    def _hosted_mailbox(self, asking: Task) -> Mailbox | None:
+    def hosted_mailbox(self, asking: Task) -> Mailbox | None:
+        """Return whose hook runs in this task or around it, or None: it may be in a turn."""
         hosts = self.home.hosts
         task = asking
         depth = len(asking.child_nurseries)

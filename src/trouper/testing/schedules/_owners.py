@@ -79,7 +79,8 @@ class Owners:
         """Return whose task it is, or None."""
         runtime = self._runtime
         if runtime is not None and runtime.dispatcher.hosts:
-            box = runtime.dispatcher.mailbox_of(task)
+            # not `mailbox_of`, which keeps what it finds: a worker that begins is none yet
+            box = runtime.dispatcher.hosted_mailbox(task)
             if box is not None:
                 return self.short(box.path)
         at: Task | None = task
