@@ -20,7 +20,7 @@ from _explorer.runtime import real_actors
 from _explorer.sampling import hit_rates
 from _explorer.seam import cost_when_off
 from _explorer.searches import to_exhaustion, to_the_first_bug
-from _explorer.speed import cost_when_on
+from _explorer.speed import cost_when_on, instructions_when_on
 from _explorer.steps import growths
 from _explorer.tokens import robustness
 from _kit.command import command
@@ -52,6 +52,7 @@ def run(quick: bool) -> Result:
         growths=growths(1 if quick else 5, 40 if quick else 1),
         grids=[ends, firsts, real, rates, tokens],
         samples=samples,
+        instructions=[] if quick else instructions_when_on(),
         left_out=[
             *left_out,
             *(f"(gated) a portfolio of 100 schedules missed {what}" for what in missed),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
+from _kit.instructions import compare_instructions, is_there
 from _kit.process import python
 from _kit.rounds import OURS, Samples, lighter, measure_round, results_of
 from _kit.rows import Against, Comparison, Row
@@ -30,3 +31,11 @@ def cost_when_on(rounds: int, divide: int) -> tuple[list[Comparison], dict[str, 
         measure_round(rows, COMMANDS, samples)
     kept = {f"{t} / {name}": [asdict(s) for s in found] for (t, name), found in samples.items()}
     return results_of(rows, samples, {}, "cpu"), kept
+
+
+def instructions_when_on() -> list[Comparison]:
+    """Compare instructions, which no busy machine changes; nothing where there is no valgrind."""
+    if not is_there():
+        return []
+    rows = [replace(row, ops=8_000) for row in ROWS]
+    return compare_instructions(rows, COMMANDS, frozenset())
