@@ -138,6 +138,28 @@ def test_a_token_of_another_scenario_is_refused() -> None:
         explore(sound, token=found.token)
 
 
+turns: list[int] = []
+
+
+async def blind(sim: Simulation) -> AsyncIterator[None]:
+    turns.append(len(turns))
+    await told(sim)
+    yield
+    assert len(turns) != 2, "the second schedule fails, whatever it is"
+
+
+def test_a_failure_too_long_for_a_token_is_told_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trouper.testing.schedules._token.TOKEN_CHARACTERS", 9)
+    turns.clear()
+    report = explore(blind, tries=1)
+    failure = report.first_failure
+    assert failure is not None
+    assert (failure.token, failure.rerun) == ("", None)
+    assert "Let the scenario do less" in failure.story().splitlines()[-1]
+
+
 class Restless(Actor[str]):
     @handles(str)
     def again(self, word: str, ctx: Context[str]) -> None:

@@ -222,6 +222,8 @@ def test_numbers_are_refused_where_they_are_written() -> None:
         schedule_test(seed=1.5)  # type: ignore[arg-type]
     with pytest.raises(UnknownStrategy):
         schedule_test(strategy="pct:x")
+    with pytest.raises(OptionRefused, match=r"write @replay\('T1...'\)"):
+        replay(racy)  # type: ignore[arg-type]
 
 
 def test_what_is_no_scenario_is_refused_where_it_is_decorated() -> None:

@@ -68,7 +68,8 @@ def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Fail
     setting.findings.remarks += notes
     if failure is None:
         return None
-    again(plan, play, failure.token, rerun=None)  # so that its output is what is shown
+    if failure.token:
+        again(plan, play, failure.token, rerun=None)  # so that its output is what is shown
     return _drawn(replace(failure, played="\n".join([failure.played, *notes])), setting)
 
 

@@ -30,8 +30,10 @@ class Tape:
 
 def tape_of(failure: Failure, limits: Rules) -> Tape:
     """Return the whole schedule of a failure."""
-    found = decode_token(failure.token)
-    rules = Rules(found.delivery, found.time, limits.fair_after, limits.max_steps)
+    rules = limits
+    if failure.token:
+        found = decode_token(failure.token)
+        rules = Rules(found.delivery, found.time, limits.fair_after, limits.max_steps)
     return Tape(rules, tuple(step.event for step in failure.steps))
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
+from ..errors import OptionRefused
 from ._conduct import conduct
 from ._plan import Plan
 from ._scenario import checked, simulation_place
@@ -88,7 +89,14 @@ def replay(token: str) -> Callable[[F], F]:
 
     Args:
         token: What a failure printed, from ``T1.`` to its end.
+
+    Raises:
+        OptionRefused: It is no text.
+        ScenarioRefused: What is decorated is neither a scenario nor a test of one.
     """
+    __tracebackhide__ = True
+    if not isinstance(cast("object", token), str):
+        raise OptionRefused(f"write @replay('T1...'), with the token of a failure, not {token!r}")
 
     def decorate(scenario: F) -> F:
         __tracebackhide__ = True

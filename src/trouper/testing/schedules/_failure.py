@@ -21,7 +21,7 @@ class Failure:
         error: What was raised.
         constraints: What has to come before what for it to fail.
         steps: The schedule.
-        token: What replays it.
+        token: What replays it; empty if it would be too long to be read back.
         rerun: The command that does so.
         played: How far exploration got.
         needs_tape: The constraints alone do not lead to it.
@@ -60,9 +60,7 @@ class Failure:
         width = max(map(len, orders), default=0)
         lines += [f"  {actor:<{width}}  {', '.join(steps)}" for actor, steps in orders.items()]
         lines += [""] if orders else []
-        lines.append(self.token)
-        if self.rerun is not None:
-            lines.append(self.rerun)
+        lines += [line for line in (self.token, self.rerun) if line]
         return "\n".join([*lines, self.played])
 
     def reraised(self) -> Exception:

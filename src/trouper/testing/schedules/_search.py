@@ -188,7 +188,10 @@ def failure_of(shrunk: Shrunk, scenario: str, rerun: str | None, played: str) ->
     token = Token(
         model_digest(scenario), shrunk.constraints, shrunk.tape, rules.delivery, rules.time
     )
-    text = encode_token(token)
+    try:
+        text = encode_token(token)
+    except ValueError as exc:
+        text, rerun, played = "", None, f"{played}; {exc}"
     line = None if rerun is None else rerun.replace("{token}", text)
     assert course.failure is not None, "only what failed is described"
     steps = tuple(course.trace.steps)
