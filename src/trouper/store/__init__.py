@@ -11,6 +11,7 @@ from ._check import Rows as Rows
 from ._check import check as check
 from ._codec import canonical as canonical
 from ._codec import decode as decode
+from ._codec import decode_vouched as decode_vouched
 from ._codec import encode as encode
 from ._compact import Compacted as Compacted
 from ._compact import compact as compact
@@ -44,6 +45,7 @@ from ._records import decode_record as decode_record
 from ._records import encode_record as encode_record
 from ._records import is_record as is_record
 from ._records import record as record
+from ._records import revised as revised
 from ._records import upcaster as upcaster
 from ._sealed import Sealed as Sealed
 from ._sealed import SealedRow as SealedRow
@@ -96,6 +98,7 @@ __all__ = (
     "compact",
     "decode",
     "decode_record",
+    "decode_vouched",
     "dump",
     "encode",
     "encode_record",
@@ -112,6 +115,7 @@ __all__ = (
     "record",
     "record_key",
     "register_type",
+    "revised",
     "row_key",
     "shape_of",
     "shapes_of",

@@ -40,6 +40,7 @@ class _RecordType:
     cls: type[Any]
     names: tuple[str, ...]
     fields_of: Callable[[Any], tuple[Any, ...]]
+    places: dict[str, int]  # where each field is among them
     head: bytes | None  # of its rows: encoded kind and version; None if it has too many fields
     structured: _Structured | None = None  # the fields that are not plain; found at first use
 
@@ -81,7 +82,8 @@ def record(kind: str, *, version: int = 1) -> Callable[[C], C]:
             raise ValueError(f"record kind {kind!r} belongs to {durable_name(taken.cls)}")
         names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
         head = row_head(2 + len(names), [kind, version])
-        made = _RecordType(kind, version, cls, names, _reader(names), head)
+        places = {name: place for place, name in enumerate(names)}
+        made = _RecordType(kind, version, cls, names, _reader(names), places, head)
         _BY_KIND[kind] = _BY_CLASS[cls] = made
         FORMS[cls] = (partial(_form, made), partial(_of_form, made))
         return cls
@@ -144,6 +146,16 @@ def require_upcasters() -> None:
 def is_record(cls: type[Any]) -> bool:
     """Tell whether a class is registered as a record type."""
     return cls in _BY_CLASS
+
+
+def revised(row: T, **changes: Any) -> T:
+    """Return a registered record with some of its fields changed: `dataclasses.replace`, faster."""
+    made = _BY_CLASS[type(row)]
+    fields = list(made.fields_of(row))
+    for name, value in changes.items():
+        fields[made.places[name]] = value
+    new: T = made.cls(*fields)
+    return new
 
 
 def encode_record(value: object, *, max_bytes: int = MAX_BYTES) -> bytes:

@@ -98,9 +98,12 @@ def short_items(
                     return None
                 code = int_code(item)
         elif kind is str:
-            code = _string(_TEXTS, 0x60, item.encode())
+            text = item.encode()
+            size = len(text)
+            code = _TEXTS[size] + text if size < 256 else _long(0x60, text)
         elif kind is bytes:
-            code = _string(_BYTES, 0x40, item)
+            size = len(item)
+            code = _BYTES[size] + item if size < 256 else _long(0x40, item)
         elif item is None:
             code = _NONE
         elif item is True:
@@ -112,7 +115,7 @@ def short_items(
         elif levels and kind is list and len(item) <= LONGEST:
             code = short_items(_ARRAYS[len(item)], item, levels - 1, is_canonical)
         elif levels and kind is dict:
-            code = _short_map(item, levels - 1, is_canonical)
+            code = _short_map(item, levels - 1, is_canonical) if item else _MAPS[0]
         else:
             return None
         if code is None:
@@ -121,10 +124,8 @@ def short_items(
     return b"".join(parts)
 
 
-def _string(heads: list[bytes], major: int, text: bytes) -> bytes | None:
+def _long(major: int, text: bytes) -> bytes | None:
     size = len(text)
-    if size < 256:
-        return heads[size] + text
     return _head(major, size) + text if size < _STRING else None
 
 
@@ -175,16 +176,22 @@ class MapCode:
         parts: list[bytes] = []
         for head, item in zip(self._heads, values, strict=True):
             kind: type[Any] = item.__class__
-            code: bytes | None = None
             if kind is str:
-                code = _string(_TEXTS, 0x60, cast("str", item).encode())
+                text = cast("str", item).encode()
+                size = len(text)
+                code = _TEXTS[size] + text if size < 256 else _long(0x60, text)
             elif kind is bytes:
-                code = _string(_BYTES, 0x40, cast("bytes", item))
+                data = cast("bytes", item)
+                size = len(data)
+                code = _BYTES[size] + data if size < 256 else _long(0x40, data)
             elif kind is Coded:
                 code = cast("Coded", item).code
             elif kind is int and -_HALF <= cast("int", item) < _HALF:
                 code = int_code(cast("int", item))
+            else:
+                code = None
             if code is None:
                 return None
-            parts += (head, code)
+            parts.append(head)
+            parts.append(code)
         return b"".join(parts)

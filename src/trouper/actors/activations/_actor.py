@@ -18,7 +18,7 @@ from ...errors import (
     UnknownActivity,
 )
 from ...mailbox import News
-from ...store import PLAIN, SealedRow, Shape
+from ...store import PLAIN, SealedRow, Shape, revised
 from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
@@ -150,7 +150,7 @@ class ActivationActor(SingleWriter[Command]):
         """Apply what ended, drive the function, and decide the unit of this pass."""
         commands = list(inbox)
         inbox.clear()
-        if self.outcome is not None or self.stuck is not None or self._gone:
+        if not commands or self.outcome is not None or self.stuck is not None or self._gone:
             return None
         turn = Turn(self.row)
         try:
@@ -166,7 +166,7 @@ class ActivationActor(SingleWriter[Command]):
                 self._step.wait(turn.wait)  # as recorded by an earlier process
             return None
         expected = 0 if self._fresh else self.row.head
-        turn.row = replace(turn.row, head=expected + 1)
+        turn.row = revised(turn.row, head=expected + 1)
         recorded = self._driver.history.steps if self._driver is not None else {}
         unit = turn.unit(self._service.host, expected, recorded)
         sealed = None

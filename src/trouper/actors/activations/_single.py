@@ -46,16 +46,18 @@ class SingleStep:
         """Decide how the step goes on: with an attempt, with a wait, or not here."""
         envelope = offered.envelope
         assert envelope is not None
-        row = recorded or new_row(scope, offered, envelope, due_of(envelope, self._host.now()))
-        if row.failures and self._due != row.number:
-            turn.wait = row
+        if recorded is not None and recorded.failures and self._due != recorded.number:
+            turn.wait = recorded
             return
         self._due = -1
         runner = self._host.resolve(envelope)
         if runner is None:
             turn.stuck = no_executor(envelope)
             return
-        row = row.started()
+        if recorded is None:
+            row = new_row(scope, offered, envelope, due_of(envelope, self._host.now()))
+        else:
+            row = recorded.started()
         turn.steps[row.number] = row
         turn.start = (row, runner)
 
@@ -136,7 +138,7 @@ class SingleStep:
 
 
 def new_row(scope: str, step: Offer, envelope: EffectEnvelope, due: float) -> StepRow:
-    """Build the row of a step of one call, before its first attempt."""
+    """Build the row of a step of one call, with the start of its first attempt."""
     return StepRow(
         scope=scope,
         number=step.number,
@@ -145,7 +147,7 @@ def new_row(scope: str, step: Offer, envelope: EffectEnvelope, due: float) -> St
         fingerprint=step.fingerprint,
         envelope=envelope.encoded(),
         due=due,
-        attempt=0,
+        attempt=1,
         outcome=b"",
         settled_at=0.0,
     )

@@ -43,12 +43,15 @@ class Children:
         if row.failures:  # the claim did not start an attempt, and another runner may be due then
             self._wait(actor, child, row)
         else:
-            self._attempt(actor, child, row, runner)
+            self._begin(actor, child, runner)
 
     def _attempt(
         self, actor: GroupActor, child: RunningChild, row: ChildRow, runner: Runner
     ) -> None:
         child.context = _context(row)
+        self._begin(actor, child, runner)
+
+    def _begin(self, actor: GroupActor, child: RunningChild, runner: Runner) -> None:
         over = partial(self._over, actor, child)
         self._tasks.attempt(runner, child.context, over, partial(self._failed, actor, child))
 

@@ -7,7 +7,7 @@ with them its fingerprint, never change because groups exist (golden values in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from ...errors import ReplayMismatch, TooLarge, ValueRefused
@@ -92,11 +92,13 @@ class EffectEnvelope:
     membership: GroupMembership | None = None
 
     def __post_init__(self) -> None:
-        for field in ("kind", "name", "scope", "replay_key"):
-            if not getattr(self, field).strip():
-                raise ValueRefused(
-                    f"an envelope needs a {field}; it is blank", path=field, reason="blank"
-                )
+        named = self.kind.strip() and self.name.strip()
+        if not (named and self.scope.strip() and self.replay_key.strip()):
+            fields = ("kind", "name", "scope", "replay_key")
+            blank = next(field for field in fields if not getattr(self, field).strip())
+            raise ValueRefused(
+                f"an envelope needs a {blank}; it is blank", path=blank, reason="blank"
+            )
 
     @classmethod
     def make(
@@ -112,7 +114,9 @@ class EffectEnvelope:
 
     def in_group(self, membership: GroupMembership) -> EffectEnvelope:
         """Return this envelope as a child of that group."""
-        return replace(self, membership=membership)
+        return EffectEnvelope(
+            self.kind, self.name, self.arguments, self.scope, self.replay_key, membership
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the persisted form."""

@@ -21,7 +21,7 @@ from ...errors import (
     ValueRefused,
     durable_name,
 )
-from ...store import PLAIN, Shape, decode, encode, shapes_of
+from ...store import PLAIN, Shape, decode, decode_vouched, encode, shapes_of
 from ._envelope import at_place
 
 MAX_TEXT = 4096
@@ -213,8 +213,8 @@ def _bounded(data: bytes) -> bytes:
 
 
 def decode_outcome(data: bytes) -> Outcome:
-    """Decode a journaled outcome."""
-    match decode(data):
+    """Decode a journaled outcome, for whose bytes the checksum of its row vouches."""
+    match decode_vouched(data):
         case ["completed", value]:
             return Completed(value)
         case ["failed", str(name), str(message), facts, bool(unknown)] if _is_map(facts):

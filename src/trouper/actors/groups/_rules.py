@@ -7,10 +7,11 @@ one unit, so a fence is decided by the store and never by luck.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..._ids import Incarnation
 from ...errors import CorruptGroup, FenceMoved, GroupShapeError
+from ...store import revised
 from ._envelope import EffectEnvelope, require_same
 from ._group import EffectGroup
 from ._policy import Disposition, narrow, read_word
@@ -131,9 +132,10 @@ def is_free(child: ChildRow, lease: Lease) -> bool:
     """
     if child.settled or child.outcome:  # a terminal without a rank is damage, never repaired here
         return False
-    if child.owner == lease.owner:
+    owner = child.owner
+    if owner == lease.owner:
         return (child.position, child.token) in lease.given_up
-    return child.owner == NOBODY or lease.is_dead(child.owner) or child.expires <= lease.now
+    return owner == NOBODY or lease.is_dead(owner) or child.expires <= lease.now
 
 
 def claim(child: ChildRow, lease: Lease, *, starts: bool = True) -> ChildRow | None:
@@ -144,7 +146,7 @@ def claim(child: ChildRow, lease: Lease, *, starts: bool = True) -> ChildRow | N
     """
     if not is_free(child, lease):
         return None
-    return replace(
+    return revised(
         child,
         owner_epoch=lease.owner.epoch,
         owner_number=lease.owner.number,
@@ -161,7 +163,7 @@ def begin(child: ChildRow, held: Claim) -> ChildRow:
         FenceMoved: the claim is not ours any more, or the child is settled: it must not run here.
     """
     _require_held(child, held, "this attempt does not begin")
-    return replace(child, attempt=child.attempt + 1)
+    return revised(child, attempt=child.attempt + 1)
 
 
 def postpone(child: ChildRow, held: Claim, due: float) -> ChildRow:
@@ -171,14 +173,14 @@ def postpone(child: ChildRow, held: Claim, due: float) -> ChildRow:
         FenceMoved: the claim is not ours any more, or the child is settled.
     """
     _require_held(child, held, "this failure is not counted")
-    return replace(child, failures=child.failures + 1, due=due)
+    return revised(child, failures=child.failures + 1, due=due)
 
 
 def renew(child: ChildRow, held: Claim, expires: float) -> ChildRow | None:
     """Extend a claim that still stands, or None when it was lost."""
     if child.settled or (child.owner, child.token) != (held.owner, held.token):
         return None
-    return replace(child, expires=expires)
+    return revised(child, expires=expires)
 
 
 def finalise(
@@ -192,8 +194,8 @@ def finalise(
     _require_held(child, held, "this result is not counted")
     sequence = row.counter + 1
     return (
-        replace(row, counter=sequence),
-        replace(child, sequence=sequence, outcome=outcome, settled_at=now),
+        revised(row, counter=sequence),
+        revised(child, sequence=sequence, outcome=outcome, settled_at=now),
     )
 
 
@@ -216,7 +218,7 @@ def close(row: GroupRow, closes_seen: int, asked: Disposition) -> GroupRow:
     """
     effective = narrow(read_word(Disposition, row.effective), asked, row.key)
     closes = row.closes + 1 if closes_seen == row.closes else row.closes
-    return replace(row, effective=str(effective), closes=closes)
+    return revised(row, effective=str(effective), closes=closes)
 
 
 def in_rank_order(row: GroupRow, children: Sequence[ChildRow]) -> list[ChildRow]:
