@@ -85,6 +85,12 @@ def holds_of_run() -> Holds | None:
         return holds
 
 
+def hold_run(holds: Holds) -> Holds:
+    """Let these be the holds on the clock of this run, whatever that is made of."""
+    _OF_RUN.set(holds)
+    return holds
+
+
 @contextmanager
 def clock_held() -> Generator[None]:
     """Hold this run's clock, if it can be held, for the time of a block."""

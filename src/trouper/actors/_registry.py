@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ActorStopped, NameTaken
 from ..mailbox import STOPPED
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ._ref import Ref
 
 
-@final
 class Registry:
     """Maps a name to a living actor. A restart keeps the name, a stop frees it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ActorStopped, MailboxFull, NotHandled, TopicFull
 from ..mailbox import CLOSED, STOPPED
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ._ref import Ref
 
 
-@final
 class Topics:
     """Carries messages to whoever subscribed to a topic, as a `tell` to each.
 

@@ -418,6 +418,79 @@ async def protocols(sim: Simulation) -> Scene:
     assert log == [10, 11]
 
 
+# --- what is shared without a message -------------------------------------------------------------
+
+
+class Registrar(Actor[Go]):
+    @handles(Go)
+    def go(self, message: Go, ctx: Context[Go]) -> None:
+        ctx.registry.register("the one", ctx.self_ref)
+
+
+@dataclass
+class Finder(Actor[Go]):
+    found: list[bool]
+
+    @handles(Go)
+    def go(self, message: Go, ctx: Context[Go]) -> None:
+        self.found.append(ctx.registry.whereis("the one") is not None)
+
+
+async def names(sim: Simulation) -> Scene:
+    """A name that is given and looked up at the same time."""
+    found: list[bool] = []
+    (await sim.system.spawn(Registrar, name="a")).tell(Go())
+    (await sim.system.spawn(Finder, found, name="b")).tell(Go())
+    yield
+    assert len(found) == 1
+
+
+@dataclass
+class Reader(Actor[Go]):
+    times: list[float]
+
+    @handles(Go)
+    def go(self, message: Go) -> None:
+        self.times.append(trio.current_time())
+
+
+async def clocks(sim: Simulation) -> Scene:
+    """A look at the clock while time may pass."""
+    times: list[float] = []
+    log: list[str] = []
+    (await sim.system.spawn(Sleeper, 1, log, "a", name="a")).tell(Go())
+    (await sim.system.spawn(Reader, times, name="b")).tell(Go())
+    yield
+    assert times in ([0], [1])
+
+
+async def gate_of_trio(sim: Simulation) -> Scene:
+    """A handler that another one wakes by an event of trio, and mail for it meanwhile."""
+    event, log = trio.Event(), list[str]()
+
+    async def wait(ctx: Context[Item]) -> None:
+        async for message in ctx.inbox:
+            assert isinstance(message, Item)
+            if message.n == 0:
+                sim.touch("event")
+                await event.wait()
+            log.append(f"{message.n}")
+
+    async def set_it(ctx: Context[Go]) -> None:
+        await ctx.inbox.receive(Go)
+        sim.touch("event")
+        event.set()
+        log.append("set")
+
+    waiter = await sim.system.spawn(wait, name="waiter")
+    setter = await sim.system.spawn(set_it, name="setter")
+    waiter.tell(Item(0))
+    setter.tell(Go())
+    (await sim.system.spawn(Producer, waiter, 5, name="p")).tell(Go())
+    yield
+    assert sorted(log) == ["0", "5", "6", "set"]
+
+
 ANYTIME = Rules(time="anytime")
 COMPARED: dict[str, tuple[Scenario, Rules]] = {
     "read-then-max": (allocators(fixed=False), Rules()),
@@ -442,4 +515,7 @@ COMPARED: dict[str, tuple[Scenario, Rules]] = {
     "kills at any time": (kills, ANYTIME),
     "pipes": (pipes, Rules()),
     "protocols": (protocols, Rules()),
+    "names": (names, Rules()),
+    "looks at the clock": (clocks, ANYTIME),
+    "an event of trio": (gate_of_trio, Rules()),
 }

@@ -26,6 +26,7 @@ from ._gate import OUTSIDE, Gate
 from ._journal import Journal
 from ._life import Life
 from ._outside import Outside, Wait
+from ._shared import WatchedClock
 from ._simulation import Options, Scenario, Simulation
 from ._stillness import Stillness
 
@@ -47,7 +48,7 @@ def scenario_play(scenario: Scenario, options: Options | None = None) -> Play:
         random.seed(0)  # what the code under test draws is the same in every schedule
         try:
             with _trio.ordered():
-                trio.run(world.main, clock=world.clock, instruments=[world.stillness])
+                trio.run(world.main, clock=world.watched, instruments=[world.stillness])
         finally:
             random.setstate(state)
 
@@ -62,7 +63,8 @@ class World:
         self.clock = MockClock()
         self.gate = Gate(self.clock)
         self.stillness = Stillness(self.gate)
-        self._outside = Outside(self.gate)
+        self._outside = Outside(self.gate, self.clock)
+        self.watched = WatchedClock(self.clock, self.gate.time_read)
         self._scenario = scenario
         self._options = options
         self._course = course
@@ -165,12 +167,13 @@ class World:
         """Wait until everything that the last event set off has come to rest."""
         while True:
             await self.stillness.come()
-            if trio.lowlevel.current_statistics().run_sync_soon_queue_size:
+            now = trio.lowlevel.current_statistics()
+            if now.run_sync_soon_queue_size:
                 await trio.lowlevel.checkpoint()
                 continue
             if self.gate.settle():
                 continue
-            wait = self._outside.look()
+            wait = self._outside.look(now.io_statistics)
             if wait is None or self._lets_be(wait):
                 return
             if self._options.uncontrolled == "error" and not wait.is_controlled:

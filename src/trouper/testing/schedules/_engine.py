@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any, final
 
 import trio
 
+from ...actors._dead_letters import DeadLetters
 from ...actors._instruments import Instrument
 from ...actors._local import LocalRef
 from ...actors._parts import Parts
+from ...actors._registry import Registry
 from ...actors._timers import Timer, TimerHeap
+from ...actors._topics import Topics
 from ...actors.durable_actors import DurableRef
 from ...mailbox import Dispatcher, Job, Named, Stepper, bare
 from ._durable import GatedClock, GatedNews, GatedTasks
 from ._durable_refs import ScheduledDurableRef
 from ._event import Event
 from ._refs import ScheduledRef
+from ._shared import WatchedRegistry, WatchedTopics
 
 if TYPE_CHECKING:
     from ...actors._runtime import Runtime
@@ -175,6 +179,14 @@ class GatedParts(Parts):
     ) -> Dispatcher:
         """See `Parts.dispatcher`."""
         return GatedDispatcher(self._gate, nursery, on_bug)
+
+    def registry(self) -> Registry:
+        """See `Parts.registry`."""
+        return WatchedRegistry(self._gate)
+
+    def topics(self, dead_letters: DeadLetters) -> Topics:
+        """See `Parts.topics`."""
+        return WatchedTopics(self._gate, dead_letters)
 
     def timers(self, nursery: trio.Nursery) -> TimerHeap:
         """See `Parts.timers`."""

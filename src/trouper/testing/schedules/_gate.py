@@ -101,6 +101,10 @@ class Gate:
 
     # --- names ------------------------------------------------------------------------------------
 
+    def time_read(self) -> None:
+        """Hear that somebody looked at the clock."""
+        self.step.arms = True
+
     def attach(self, runtime: Runtime) -> None:
         """Begin to watch over the system of this life."""
         self.owners.attach(runtime)
@@ -166,6 +170,7 @@ class Gate:
         """Let an event take place; what follows from it belongs to its step."""
         self.number += 1
         self.last = event
+        self.mail.is_stale = True
         self.step = Step(event)
         offered = self._offers.pop(event, None)
         if offered is not None:
@@ -366,6 +371,7 @@ class Gate:
     def stepped(self, task: Task) -> None:
         """Hear that a task runs now."""
         step = self.step
+        self.mail.is_stale = True
         if step.event is not None:
             name = self.owners.of(task)
             if name is not None and name != step.event.target:

@@ -57,6 +57,8 @@ class Mail:
         self.taken: set[Event] = set()
         self._boxes: dict[ScheduledRef, None] = {}
         self._names: dict[str, ScheduledRef] = {}
+        self._known: dict[ScheduledRef, str] = {}
+        self.is_stale = False  # something ran since the last look
         self._listed: dict[ScheduledRef, GatedReady] = {}
         self._idle: list[tuple[GatedReady, Any]] = []  # on ready, and no event
         self._inboxes: dict[ScheduledRef, ScheduledInbox] = {}
@@ -112,11 +114,16 @@ class Mail:
         name = self.name_of(ref)
         self._gate.note(shares=(f"life of {name}",))
         self._gate.step.also[name] = None
+        if ref.now == STOPPED:
+            self._boxes.pop(ref, None)
+            self._inboxes.pop(ref, None)
 
     def name_of(self, ref: ScheduledRef) -> str:
         """Return the name of an actor in events."""
-        name = self._gate.owners.short(ref.path)
-        self._names.setdefault(name, ref)
+        name = self._known.get(ref)
+        if name is None:
+            name = self._known[ref] = self._gate.owners.short(ref.path)
+            self._names.setdefault(name, ref)
         return name
 
     @staticmethod
@@ -206,19 +213,19 @@ class Mail:
 
     def look(self) -> None:
         """See what waits now: name what has come, and note what has gone without a turn."""
+        if not self.is_stale:
+            return
+        self.is_stale = False
         before = self._places
         fresh: list[tuple[ScheduledRef, Any, Letter]] = []
         placed: list[tuple[ScheduledRef, list[tuple[Any, Letter]]]] = []
-        for ref in list(self._boxes):
-            if ref.now == STOPPED:
-                del self._boxes[ref]
-                self._inboxes.pop(ref, None)
+        for ref in self._boxes:
+            if not ref.queue and not ref.control:
                 continue
             entries = [*pending(ref.control), *mail_of(ref.queue)]
-            if entries or ref in self._waiting:
-                letters = [(entry, self._letter(entry)) for entry in entries]
-                placed.append((ref, letters))
-                fresh += [(ref, e, at) for e, at in letters if self._is_new(at)]
+            letters = [(entry, self._letter(entry)) for entry in entries]
+            placed.append((ref, letters))
+            fresh += [(ref, e, at) for e, at in letters if self._is_new(at)]
         for ref, _, letter in fresh:
             self._name(ref, letter)
         self._waiting = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import trio
 from trio.lowlevel import Task
 
-from ..._holds import Holds, holds_of_run
+from ..._holds import Holds, hold_run
 from ...errors import UncontrolledWait
 
 if TYPE_CHECKING:
@@ -43,27 +43,26 @@ class Wait:
 class Outside:
     """Sees what is waited for that is no event."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, clock: trio.testing.MockClock) -> None:
         self._gate = gate
+        self._clock = clock
         self._holds: Holds
         self._idle_reads = -1  # of trio's own, once they are known
         self._limiter: trio.CapacityLimiter
 
     def watch(self) -> None:
         """Begin, in the run: what a thread of the runtime brings arrives by an event."""
-        holds = holds_of_run()
-        assert holds is not None, "schedules run on a MockClock"
-        holds.landing = self._gate.land
-        self._holds = holds
+        clock: Any = self._clock
+        self._holds = hold_run(Holds(clock))
+        self._holds.landing = self._gate.land
         self._limiter = trio.to_thread.current_default_thread_limiter()
 
-    def look(self) -> Wait | None:
+    def look(self, io: Any) -> Wait | None:
         """Return what is waited for now, when every task waits."""
         if self._holds.count:
             return Wait("a thread", is_controlled=True)
         if self._limiter.borrowed_tokens:
             return Wait("a thread", is_controlled=False)
-        io: Any = trio.lowlevel.current_statistics().io_statistics
         if self._idle_reads < 0:
             self._idle_reads = io.tasks_waiting_read
         if io.tasks_waiting_read > self._idle_reads or io.tasks_waiting_write:
