@@ -282,6 +282,22 @@ async def test_it(sim):
     assert section(result)[0] == "It fails in the ordinary order, too."
 
 
+def test_a_failure_that_does_not_come_again_is_said_not_to(pytester: pytest.Pytester) -> None:
+    code = """
+turns = []
+
+@schedule_test(tries=1)
+async def test_once(sim):
+    turns.append(len(turns))
+    await two(sim, [])
+    yield
+    assert len(turns) != 2
+"""
+    result = run(pytester, code=code)
+    result.assert_outcomes(failed=1)
+    assert section(result)[-1].startswith("Replayed at once it did not fail: something that no")
+
+
 def test_a_scenario_that_yields_twice_is_told_so(pytester: pytest.Pytester) -> None:
     code = """
 @schedule_test()

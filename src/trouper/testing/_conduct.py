@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from ..errors import InvariantError, ScheduleDiverged, TrouperError
+from ..errors import InvariantError, ScheduleDiverged, ScheduleError, TrouperError
 from ._determinism import Recorder, play_again
 from ._explore import again, searched
 from ._job import Job, answer
@@ -17,6 +17,11 @@ from ._scenario import refuse_inside_a_run
 from ._setting import SETTING, Setting, told
 from .schedules import Course, Failure, Play, Scenario, scenario_play, svg_chart, text_chart
 from .schedules._frames import own_frames
+
+_ONCE: Final = (
+    "Replayed at once it did not fail: something that no schedule controls plays a part in it. "
+    "--schedule-check-determinism may name it."
+)
 
 
 def conduct(plan: Plan, scenario: Callable[..., Any]) -> None:
@@ -65,12 +70,22 @@ def _failure(plan: Plan, scenario: Callable[..., Any], setting: Setting) -> Fail
             notes.append(str(exc))
     if setting.confirms_crash and failure is not None:
         notes.append(confirmed(failure, plan.rules, setting))
+    if failure is not None and not _fails_again(failure, plan, play):
+        notes.append(_ONCE)
     setting.findings.remarks += notes
     if failure is None:
         return None
-    if failure.token:
-        again(plan, play, failure.token, rerun=None)  # so that its output is what is shown
     return _drawn(replace(failure, played="\n".join([failure.played, *notes])), setting)
+
+
+def _fails_again(failure: Failure, plan: Plan, play: Play) -> bool:
+    """Replay a failure, also so that its output is what is shown."""
+    if not failure.token:
+        return True  # nobody knows
+    try:
+        return again(plan, play, failure.token, rerun=None) is not None
+    except ScheduleError:
+        return False
 
 
 def _do(job: Job, play: Play, file: Path) -> None:
