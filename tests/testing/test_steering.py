@@ -6,6 +6,7 @@ import contextvars
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import trio
 
 from trouper.actors import Actor, Context, Request, handles
 from trouper.errors import NotPending, OptionRefused, ScenarioRefused
+from trouper.store import Store, Tx, record
 from trouper.testing import Simulation, explore, simulate
 
 
@@ -164,6 +166,52 @@ def test_time_passes_from_timer_to_timer() -> None:
         for seconds in (-1, float("nan")):
             with pytest.raises(OptionRefused, match="time goes forward"):
                 sim.advance(seconds)
+
+
+@record("steered", version=1)
+@dataclass(frozen=True, slots=True)
+class Settled:
+    rank: int
+
+
+class Child(Actor[str]):
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @handles(str)
+    async def settle(self, key: str) -> None:
+        if self.store.get("record", b"row", Settled) is None:
+            for name in (b"row", b"rank"):
+                await self.store.commit(partial(write, name))
+
+
+def write(name: bytes, tx: Tx) -> None:
+    tx.put("record", name, Settled(1))
+
+
+async def boot(sim: Simulation) -> None:
+    (await sim.system.spawn(Child, sim.system.store, name="child")).tell("row")
+
+
+async def two_commits(sim: Simulation) -> AsyncIterator[None]:
+    sim.crash_points("journal", budget=1)
+    sim.on_boot(boot)
+    await boot(sim)
+    yield
+    assert sim.journal.get("record", b"rank", Settled) is not None, "no rank"
+
+
+def test_a_crash_comes_when_the_test_says_so() -> None:
+    def drive() -> None:
+        with simulate(two_commits) as sim:
+            sim.deliver("child")
+            sim.commit("child")
+            assert sim.crash().kind == "crash"
+            assert [event.life for event in sim.pending()] == [1]
+
+    with pytest.raises(AssertionError, match="no rank") as caught:
+        contextvars.Context().run(drive)
+    assert caught.value.__notes__[0].startswith("the crash right after `child`: the commit unit\n")
 
 
 def test_after_the_end_nothing_can_happen() -> None:
