@@ -56,3 +56,13 @@ async def test_law(
 ) -> None:
     async with bounded(20):
         await law(host.EmbeddedBench(MAKERS[kind](tmp_path / "state"), mock_clock))
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("seed", range(25))
+async def test_a_history_is_that_of_the_model(
+    seed: int, kind: str, mock_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with bounded(20):
+        bench = host.EmbeddedBench(MAKERS[kind](tmp_path / "state"), mock_clock)
+        await host.a_history_is_that_of_the_model(bench, seed)

@@ -6,7 +6,9 @@
         await law(host.EmbeddedBench(lambda: store, mock_clock))
 
 A law gets a `HostBench` on a journal of its own and drives children of its own through gates; no
-law looks at a clock, and none has to wait for time to pass. For a tier that is not embedded,
+law looks at a clock, and none has to wait for time to pass. Beside the laws,
+`a_history_is_that_of_the_model` compares a random history with a model that knows no store: run it
+for as many seeds as you have time for. For a tier that is not embedded,
 implement `HostBench`.
 """
 
@@ -24,6 +26,7 @@ from ._host_rank import RANK_LAWS
 from ._host_retire import RETIRE_LAWS
 from ._host_retry import RETRY_LAWS
 from ._host_signals import SIGNAL_LAWS
+from ._host_story import a_history_is_that_of_the_model
 
 Law = Callable[[HostBench], Awaitable[None]]
 
@@ -46,5 +49,6 @@ __all__ = (
     "Law",
     "Part",
     "Runtime",
+    "a_history_is_that_of_the_model",
     "refused",
 )
