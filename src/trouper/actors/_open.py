@@ -59,7 +59,7 @@ def open_system(
         mailbox: Messages an actor may have waiting, unless its spawn says otherwise.
         overflow: What a full mailbox does with a message, unless a spawn says otherwise.
         seed: Of the jitter of restarts.
-        history_limit: Steps that one activation may take.
+        history_limit: Steps that one activation may take; a group of n counts n.
         signal_limit: Signals of one name that may wait for one activation.
         keep_groups: Keep settled groups until their activation is forgotten.
         drifted: With unfinished work of other code, ``refuse`` to open, or ``park`` it.

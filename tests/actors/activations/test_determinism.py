@@ -206,6 +206,23 @@ async def test_a_history_that_grows_too_long_is_named() -> None:
             await system.run(endless, key="k")
 
 
+@pytest.mark.parametrize(("limit", "fits"), [(8, True), (7, False)])
+async def test_a_group_of_n_costs_n_steps_of_a_history(limit: int, fits: bool) -> None:
+    @durable(name="wide")
+    async def wide(act: Activation) -> int:
+        await act.call(one)
+        await act.all_of(*[act.call(one) for _ in range(5)])
+        await act.race(act.call(one), act.call(one))
+        return 7
+
+    async with open_system("t", activities=[wide], history_limit=limit) as system:
+        if fits:
+            assert await system.run(wide, key="k") == 7
+            return
+        with pytest.raises(HistoryLimit, match="a group of n counted as n"):
+            await system.run(wide, key="k")
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
 async def test_only_an_exception_is_an_outcome(error: type[BaseException]) -> None:
     @durable(name="ends_the_process")

@@ -74,6 +74,7 @@ class Driver:
         self._act = Activation(key, scope, self._position, self._enter)
         self._coro = fn(self._act, *args, **kwargs)
         self._number = 0
+        self._effects = 0  # offered so far: a group of n costs n
         self._known = len(history.steps)  # steps that an earlier process offered
         self._wait: Offer | None = None
         self._cancelled = False
@@ -111,11 +112,12 @@ class Driver:
             if not step.children:
                 how, value = self._coro.send, []
                 continue
-            if self._number >= self._limit:
+            self._effects += len(step.children)
+            if self._effects > self._limit:
                 return self._refuse(
                     HistoryLimit(
-                        f"{self._scope} took {self._limit} steps; split the work into child "
-                        "activations",
+                        f"{self._scope} took more than {self._limit} steps, a group of n counted "
+                        "as n; split the work into child activations",
                         limit=self._limit,
                     )
                 )

@@ -48,8 +48,9 @@ from ._rows import TABLE, ActivationRow, activation_key
 from ._scope import forget, read_all, still_going
 from ._turn import Begin, Cancel
 
-HISTORY_LIMIT = 10_000
-"""Steps that one activation may take; its replay then costs about a tenth of a second."""
+HISTORY_LIMIT = 20_000
+"""Steps that one activation may take, a group of n counted as n; a replay of so many costs about a
+fifth of a second. It has room for one group of the largest size and as many steps again."""
 
 log = logging.getLogger("trouper.activations")
 
