@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import count
@@ -354,11 +355,8 @@ class Gate:
                 return
             self.note(shares=(f"inbox of {name}",))  # it may have been cancelled by now
             with self.owners.naming(name):
-                try:
+                with suppress(RuntimeError):  # closed: what it was part of has ended
                     context.run(partial(nursery.start_soon, tracked, name=name))
-                except RuntimeError:  # closed: the life that it was part of has ended
-                    if counts:
-                        raise
 
         self.offer(self.mint("deliver", name, self.owner(), "start"), start)
 
