@@ -354,9 +354,9 @@ class Gate:
             if self.is_over and not counts:
                 return
             self.note(shares=(f"inbox of {name}",))  # it may have been cancelled by now
-            with self.owners.naming(name):
-                with suppress(RuntimeError):  # closed: what it was part of has ended
-                    context.run(partial(nursery.start_soon, tracked, name=name))
+            # closed: what it was part of has ended
+            with self.owners.naming(name), suppress(RuntimeError):
+                context.run(partial(nursery.start_soon, tracked, name=name))
 
         self.offer(self.mint("deliver", name, self.owner(), "start"), start)
 
