@@ -138,8 +138,8 @@ class Dispatcher:
         What nobody else has to know: a schedule does, to tell which orders matter.
         """
 
-    def news(self, stepper: Stepper) -> News:
-        """Return what a stepper sets when whoever waits for news of it shall wake."""
+    def news(self, of: Named) -> News:
+        """Return what is set when whoever waits for news of something shall wake."""
         return trio.Event()
 
     def pass_now(self, stepper: Stepper) -> None:

@@ -5,29 +5,50 @@ The rows are the truth, and the board only wakes: who waits takes the event, the
 
 from __future__ import annotations
 
+from typing import final
 from weakref import WeakValueDictionary
 
-import trio
+from ...mailbox import Dispatcher, News
 
 Topic = tuple[str, ...]
+
+
+@final
+class Subject:
+    """A topic, by the name that schedules know it by."""
+
+    __slots__ = ("_topic",)
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+
+    @property
+    def name(self) -> str:
+        """Return what schedules call it."""
+        return f"news of {' '.join(self._topic)}"
 
 
 class Board:
     """The topics that somebody waits for on one opening of one store."""
 
+    dispatcher: Dispatcher  # of the host that joined last; under a schedule all share one
+
     def __init__(self) -> None:
         # Held by whoever waits, so a topic that nobody waits for takes no room.
-        self._waited: WeakValueDictionary[Topic, trio.Event] = WeakValueDictionary()
+        self._waited: WeakValueDictionary[Topic, News] = WeakValueDictionary()
 
-    def news(self, *topic: str) -> trio.Event:
+    def news(self, *topic: str) -> News:
         """Return what is set by the next news of a topic. Take it before you look."""
+        subject = Subject(topic)
+        self.dispatcher.touch(subject)
         event = self._waited.get(topic)
         if event is None:
-            event = self._waited[topic] = trio.Event()
+            event = self._waited[topic] = self.dispatcher.news(subject)
         return event
 
     def tell(self, *topic: str) -> None:
         """Wake whoever waits for a topic."""
+        self.dispatcher.touch(Subject(topic))
         event = self._waited.pop(topic, None)
         if event is not None:
             event.set()

@@ -11,6 +11,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ..._ids import Incarnation
+from ...mailbox import Dispatcher
 from ...store import Store
 from ._board import Board
 
@@ -19,6 +20,7 @@ class Neighbour(Protocol):
     """A host, as its peers on the same store see it."""
 
     owner: Incarnation
+    dispatcher: Dispatcher
 
     def noticed(self, key: str) -> None:
         """Read a group again: a peer changed it."""
@@ -41,6 +43,7 @@ class Roster:
     def join(self, host: Neighbour) -> None:
         """Add a host."""
         self._hosts[host.owner.number] = host
+        self.board.dispatcher = host.dispatcher
 
     def leave(self, host: Neighbour) -> None:
         """Remove a host whose last task has ended: from now on its claims are free."""

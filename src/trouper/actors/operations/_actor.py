@@ -14,6 +14,7 @@ import trio
 from ..._holds import run_in_thread
 from ..._ids import Incarnation
 from ...errors import FenceMoved, OperationForgotten, OutcomeUnknown
+from ...mailbox import News
 from ...store import Tx
 from .._writer import Plan, SingleWriter
 from ..groups import (
@@ -148,7 +149,7 @@ class OperationActor(SingleWriter[Command]):
         """Tell whether another host attempts it, by the record that was committed last."""
         return _is_attempted(self.row, self.host, trio.current_time())
 
-    async def ended_elsewhere(self, news: trio.Event) -> bool:
+    async def ended_elsewhere(self, news: News) -> bool:
         """Wait for an attempt of another host; True when its claim is free, but for its end.
 
         False when it ended: with an answer, or having lost it. ``news`` is older than the look that

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
-from ...mailbox import Stepper
+from ...mailbox import Named
 from ._alarms import DAEMONS
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class GatedTasks:
 class GatedNews:
     """What a writer sets when there is news of it. Each of those who wait wakes by an event."""
 
-    def __init__(self, gate: Gate, stepper: Stepper) -> None:
+    def __init__(self, gate: Gate, of: Named) -> None:
         self._gate = gate
-        self._stepper = stepper
+        self._of = of
         self._is_set = False
 
     def set(self) -> None:
@@ -55,7 +55,7 @@ class GatedNews:
     async def wait(self) -> None:
         """Wait until it is set, and for the event that follows."""
         if not self._is_set:
-            await self._gate.hold(self, self._stepper.name, "news")
+            await self._gate.hold(self, self._of.name, "news")
 
 
 @final

@@ -98,9 +98,9 @@ class GatedDispatcher(Dispatcher):
         """See `Dispatcher.touch`."""
         self.gate.note(shares=(f"inbox of {what.name}",))
 
-    def news(self, stepper: Stepper) -> GatedNews:
+    def news(self, of: Named) -> GatedNews:
         """See `Dispatcher.news`."""
-        return GatedNews(self.gate, stepper)
+        return GatedNews(self.gate, of)
 
     def enlist_next_tick(self, stepper: Stepper) -> None:
         """A pass begins only when every task waits: the tick is over by then."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ...actors._runtime import Runtime
 
 OUTSIDE: Final = "scenario"
+NEWS: Final = "news"  # of durable work
+ATTEMPTS: Final = "effect "  # what names of the tasks begin with that do that work
 
 
 @final
@@ -300,11 +302,15 @@ class Gate:
             self.offer(held.event, lambda task=task: reschedule(task, verdict()))  # type: ignore[misc]
 
     def waits(self) -> list[Wait]:
-        """Return who waits for an answer, for room, or for an end."""
+        """Return who waits for an answer, for room, for an end, or for news.
+
+        Durable work may wait for ever, for a signal say, and go on in another life.
+        """
         return [
             Wait(held.owner, held.sender, held.what)
             for waiting in self._held.values()
             for held in waiting
+            if not (held.what == NEWS and held.owner.startswith(ATTEMPTS))
         ]
 
     # --- jobs and clients -------------------------------------------------------------------------
