@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from trouper.actors.groups import (
     move_on_after,
     open_group,
     race,
+    signal,
     timer,
 )
 from trouper.errors import (
@@ -32,6 +34,7 @@ from trouper.errors import (
     EmptyGroup,
     GroupRetired,
     GroupShapeError,
+    MembershipDropped,
     ReplayMismatch,
     ValueRefused,
 )
@@ -261,3 +264,34 @@ async def test_what_could_never_settle_is_refused_at_the_line() -> None:
 async def test_a_host_without_groups_refuses() -> None:
     with pytest.raises(EffectGroupsUnsupported):
         await race(EffectHostBase(), "k", [timer(1)])
+
+
+async def test_a_timer_that_passed_meanwhile_fires_at_once_behind_what_was_recorded(
+    store: Store, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [timer(5), answer.call("quick", 0), timer(1000)]
+    async with open_system("s", store=store, shutdown=0) as system:
+        host = system.host
+        handle = await host.open_group(open_group(host, "g", calls).group)
+        assert (await host.next_settlement(handle)).position == 1
+    later = time.time() + 60  # nobody has it open when it is due
+    monkeypatch.setattr(time, "time", lambda: later)
+    async with open_system("s", store=store, shutdown=0) as system:
+        host, began = system.host, trio.current_time()
+        handle = await host.open_group(open_group(host, "g", calls).group)
+        found = [await host.next_settlement(handle) for _ in range(2)]
+        assert [settled.position for settled in found] == [1, 0]
+        assert trio.current_time() == began
+
+
+@pytest.mark.parametrize("kind", ["timer", "signal"])
+async def test_membership_is_never_dropped_on_the_way_to_a_shortcut(
+    store: Store, kind: str
+) -> None:
+    call: Any = timer(0) if kind == "timer" else signal("a")
+    async with open_system("s", store=store) as system:
+        child = open_group(system.host, "g", [call]).group.children[0]
+        with pytest.raises(MembershipDropped, match=r"'g/0'.*'g'") as refused:
+            await system.host.execute(child)
+        assert refused.value.facts["key"] == "g"
+        assert store.scan("record", b"", object) == []

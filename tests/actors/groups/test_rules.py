@@ -19,8 +19,10 @@ from trouper.actors.groups import (
     EffectGroup,
     GroupRow,
     encode_outcome,
+    group_key,
 )
-from trouper.actors.groups._rows import _before_attempts
+from trouper.actors.groups._ledger import Arrival, finalise_all, held, open_group
+from trouper.actors.groups._rows import GROUP_TABLE, _before_attempts
 from trouper.actors.groups._rules import (
     Claim,
     Lease,
@@ -37,6 +39,7 @@ from trouper.actors.groups._rules import (
     require_shape,
 )
 from trouper.errors import CorruptGroup, FenceMoved, GroupShapeError, ReplayMismatch
+from trouper.testing.conformance._journal_machine import Model
 
 OWNERS = [Incarnation(epoch, number) for epoch in (1, 2) for number in (1, 2, 3)]
 DONE = encode_outcome(Completed(1))
@@ -293,3 +296,17 @@ def test_arguments_that_python_calls_equal_are_told_apart(old: object, new: obje
         with pytest.raises(ReplayMismatch) as caught:
             require_same_child(recorded, offered)
         assert caught.value.field == "arguments"
+
+
+def test_a_sequence_is_given_once_whoever_gives_it() -> None:
+    """The backstop: an allocator that gave a number twice fails closed, and seats nobody."""
+    tables: dict[str, dict[bytes, Any]] = {"record": {}, "group": {}, "settle": {}, "log": {}}
+    tx: Any = Model(tables)
+    offered = rows(2)
+    opened = open_group(tx, offered, lease(OWNERS[0]), [0.0] * 2, 0.0, frozenset((0, 1)))
+    ends = [Arrival(0, p, held(opened.children[p]), encode_outcome(Completed(p))) for p in (1, 0)]
+    row, _ = finalise_all(tx, offered.key, ends[:1], 0.0)
+    assert row is not None
+    tx.put(GROUP_TABLE, group_key(offered.key), replace(row, counter=0))  # as if read before
+    with pytest.raises(CorruptGroup, match=r"sequence 1 of group .* is taken"):
+        finalise_all(tx, offered.key, ends[1:], 0.0)
