@@ -110,9 +110,18 @@ class Simulation:
         """
         self._gate.take_task(self.life.clients, name, fn, args)
 
-    def touch(self, *names: str) -> None:
-        """Say that the step under way uses an object in memory that others use, by its name."""
-        self._gate.note(shares=names)
+    def touch(self, *names: str, outlives: bool = False) -> None:
+        """Say that the step under way uses an object that others use, by its name.
+
+        Args:
+            names: Of objects in memory: a list, an event of trio.
+            outlives: They outlive a crash, as what a test keeps outside of the system does, or what
+                an effect does to the world.
+        """
+        if outlives:
+            self._gate.note(writes=[f"outside: {name}" for name in names])
+        else:
+            self._gate.note(shares=names)
 
     # --- crashes ----------------------------------------------------------------------------------
 
