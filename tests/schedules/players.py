@@ -71,8 +71,13 @@ class Player(Actor[Run | Item | Get | Fail | Terminated]):
         self.log.born(self.name)
 
     async def started(self, ctx: Context[Any]) -> None:
-        if self.hello is not None:
+        if self.hello is None:
+            return
+        try:
             await self.hello(ctx)
+        except BaseException:
+            self.log.live[self.name] -= ctx.self_ref.incarnation == 1  # it has no `stopping`
+            raise
 
     async def stopping(self, ctx: Context[Any], why: Exit) -> None:
         self.log.live[self.name] -= 1
