@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...actors._runtime import Runtime
 
 OUTSIDE: Final = "scenario"
+NOTHING: Final[frozenset[str]] = frozenset()  # what most steps have of most things
 NEWS: Final = "news"  # of durable work
 ATTEMPTS: Final = "effect "  # what names of the tasks begin with that do that work
 
@@ -201,26 +202,31 @@ class Gate:
         self.alarms.look()
         self.mail.look()
         step = self.step
+        if len(step.creates) == 1 and not step.withdraws:
+            return [step.creates[0][1]]
         return [event for _, event in sorted(step.creates) if event not in step.withdraws]
 
     def footprint(self) -> Footprint:
         """End the step under way and say what it touched."""
         created, step = self.born(), self.step
         assert step.event is not None
-        kept = set(created)
-        born = {event for _, event in step.creates}
+        withdrawn: tuple[Event, ...] = ()
+        if step.withdraws:
+            kept = set(created)
+            born = {event for _, event in step.creates}
+            withdrawn = tuple(e for e in step.withdraws if e in kept or e not in born)
         also = tuple((n, self._is_busy(n)) for n in step.also if n != step.event.target)
         return Footprint(
             creates=tuple(created),
-            withdraws=tuple(e for e in step.withdraws if e in kept or e not in born),
-            reads=frozenset(step.reads),
-            writes=frozenset(step.writes),
-            shares=frozenset(step.shares),
+            withdraws=withdrawn,
+            reads=frozenset(step.reads) if step.reads else NOTHING,
+            writes=frozenset(step.writes) if step.writes else NOTHING,
+            shares=frozenset(step.shares) if step.shares else NOTHING,
             arms=step.arms,
             busy=self._is_busy(step.event.target),
-            scans=frozenset(step.scans),
-            fills=frozenset(step.fills),
-            looks=frozenset(step.looks - step.shares),
+            scans=frozenset(step.scans) if step.scans else NOTHING,
+            fills=frozenset(step.fills) if step.fills else NOTHING,
+            looks=frozenset(step.looks - step.shares) if step.looks else NOTHING,
             also=also,
         )
 

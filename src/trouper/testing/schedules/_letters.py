@@ -65,6 +65,7 @@ class Mail:
         self._waiting: dict[ScheduledRef, list[tuple[Event, Any]]] = {}  # what waits in which box
         self._places: dict[Event, tuple[ScheduledRef, Any, int]] = {}
         self._owed: dict[Owed, Letter] = {}  # messages of the runtime itself
+        self._lives: dict[ScheduledRef, str] = {}  # what a look at an actor's state is called
 
     # --- what refs and queues say -----------------------------------------------------------------
 
@@ -97,14 +98,16 @@ class Mail:
 
     def touched(self, ref: ScheduledRef) -> None:
         """Note that the step under way puts something into a mailbox, or takes it out."""
-        gate, name = self._gate, self.name_of(ref)
-        gate.note(looks=(f"life of {name}",))
+        self.looked(ref)
         if is_crowded(ref):
-            gate.note(shares=(f"mail of {name}",))
+            self._gate.note(shares=(f"mail of {self.name_of(ref)}",))
 
     def looked(self, ref: ScheduledRef) -> None:
         """Note that the step under way depends on whether an actor lives."""
-        self._gate.note(looks=(f"life of {self.name_of(ref)}",))
+        life = self._lives.get(ref)
+        if life is None:
+            life = self._lives[ref] = f"life of {self.name_of(ref)}"
+        self._gate.step.looks.add(life)
 
     def changed(self, ref: ScheduledRef) -> None:
         """Note that an actor begins, fails, stops or lives again.
@@ -182,7 +185,7 @@ class Mail:
         self.taken.add(event)
         ref, entry, _ = self._places[event]
         self.touched(ref)
-        self._gate.note(shares=(f"lane of {self.name_of(ref)}",))
+        self._gate.step.shares.add(f"lane of {self.name_of(ref)}")
         inbox = self._inboxes.get(ref)
         if inbox is not None:
             inbox.hand(entry)
