@@ -342,3 +342,38 @@ async def test_rows_that_contradict_one_another_are_found() -> None:
         assert "k" in journal.findings()[0].what
         await store.commit(put_unit("record", record_key("k", 2), Row(8)))
         assert journal.findings() == []
+
+
+@pytest.mark.parametrize("law", suite.LAWS, ids=lambda law: law.__name__)
+async def test_law_with_late_verdicts(law: suite.Law) -> None:
+    await law(Journal(late=True).store())
+
+
+async def test_a_late_verdict_is_an_event_of_its_own() -> None:
+    gate, verdicts = Hand(), list[str]()
+    journal = Journal(gate, late=True)
+    async with journal.store() as store:
+        gate.acting = "d1"
+        store.submit(put_unit("record", b"a", Row(1)), told(verdicts, "a"))
+        gate.run()
+        assert store.get("record", b"a", Row) == Row(1)
+        assert verdicts == []
+        assert [(e.kind, e.target, e.sender) for e in gate.offered] == [("reply", "d1", "journal")]
+        gate.run()
+        assert verdicts == ["a"]
+
+
+async def test_a_crash_may_come_between_a_commit_and_its_verdict() -> None:
+    gate, verdicts = Hand(), list[str]()
+    journal = Journal(gate, late=True)
+    async with journal.store() as store, trio.open_nursery() as nursery:
+        store.submit(put_unit("record", b"a", Row(1)), told(verdicts, "a"))
+        nursery.start_soon(store.commit, put_unit("record", b"b", Row(1)))
+        await trio.testing.wait_all_tasks_blocked()
+        gate.run()
+        gate.run()
+        journal.crash()
+        assert gate.offered == {}
+        nursery.cancel_scope.cancel()
+    assert verdicts == []
+    assert [key for key, _ in journal.scan("record", b"", Row)] == [b"a", b"b"]

@@ -68,7 +68,7 @@ class World:
         self._scenario = scenario
         self._options = options
         self._course = course
-        self._journal = Journal(self.gate)
+        self._journal = Journal(self.gate, late=options.late_verdicts)
         self._sim = Simulation(self.gate, self._journal)
         self._abort = trio.CancelScope()
         self._nursery: trio.Nursery

@@ -30,7 +30,7 @@ from ...store._records import from_frame, from_frames, require_upcasters
 from ._event import Event, Kind
 from ._mirror import MIRROR
 from ._names import key_name, range_name, ranges_of
-from ._rows import findings
+from ._rows import WatchedState, findings
 
 T = TypeVar("T")
 
@@ -79,6 +79,8 @@ class Journal:
             of submission.
         level: ``"relaxed"`` lets a crash lose what was acknowledged, as a power cut may on disk.
         debug: Run every unit twice and refuse one that is not pure.
+        late: The verdict on a unit is an event of its own: others see what is written before those
+            hear of it who wrote it.
     """
 
     def __init__(
@@ -87,12 +89,14 @@ class Journal:
         *,
         level: Literal["durable", "relaxed"] = "durable",
         debug: bool = False,
+        late: bool = False,
     ) -> None:
         if level not in ("durable", "relaxed"):
             raise ValueError(f"level is 'durable' or 'relaxed', got {level!r}")
         self.state: Final = MemoryState()
         self.level: Final = level
         self.debug: Final = debug
+        self.late: Final = late
         self.epoch = 0  # writer: the store that opens
         self.life = 0  # crashes so far
         self.written: list[tuple[Undo, int]] = []  # how to undo each commit of this life
@@ -170,6 +174,8 @@ class JournalStore(BaseStore):
         self._open = False
         self.max_value = MAX_BYTES
         self.pending: dict[Event, _Pending] = {}  # in the order of submission
+        # What is written, and its verdict on the way.
+        self._written: dict[Event, tuple[_Pending, Unit[Any], Outcome[Any]]] = {}
 
     @property
     def name(self) -> str:
@@ -203,6 +209,9 @@ class JournalStore(BaseStore):
         for pending in [] if self._fenced else list(self.pending.values()):
             self._gate.withdraw(pending.event)
             self._commit(pending)
+        for event in list(self._written):
+            self._gate.withdraw(event)
+            self._tell(event)
         self._open = False
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -261,7 +270,11 @@ class JournalStore(BaseStore):
                 if place < keep:
                     self._write(unit)
                 pending.orphan(unit)  # nobody is told: its caller may leave
+        for event, (pending, unit, _) in self._written.items():
+            self._gate.withdraw(event)
+            pending.orphan(unit)
         self.pending.clear()
+        self._written.clear()
         self._fenced = True
 
     def _commit(self, pending: _Pending) -> None:
@@ -269,12 +282,25 @@ class JournalStore(BaseStore):
             return  # crashed, or closed, meanwhile
         unit = pending.take()
         if unit is not None:
-            pending.done(self._write(unit))
+            self._answer(pending, unit, self._write(unit))
+
+    def _answer(self, pending: _Pending, unit: Unit[Any], verdict: Outcome[Any]) -> None:
+        if not self._journal.late:
+            pending.done(verdict)
+            return
+        event = self._gate.mint("reply", pending.event.target, "journal", "unit")
+        self._written[event] = pending, unit, verdict
+        self._gate.offer(event, partial(self._tell, event))
+
+    def _tell(self, event: Event) -> None:
+        if event in self._written:
+            pending, _, verdict = self._written.pop(event)
+            pending.done(verdict)
 
     def _write(self, unit: Unit[Any]) -> Outcome[Any]:
         journal = self._journal
         state, head, undo = journal.state, journal.state.head, Undo()
-        view = _Watched(state)
+        view = WatchedState(state)
 
         def begin() -> OverlayTx:
             return OverlayTx(view, state.head, self.max_value)
@@ -297,7 +323,7 @@ class JournalStore(BaseStore):
         self._report(view, writes, moved=state.head != head)
         return result
 
-    def _report(self, view: _Watched, writes: Writes, *, moved: bool) -> None:
+    def _report(self, view: WatchedState, writes: Writes, *, moved: bool) -> None:
         written = [(table, key) for table, rows in writes.items() for key in rows]
         names = {key_name(table, key) for table, key in written}
         fills = {name for table, key in written for name in ranges_of(table, key)}
@@ -344,29 +370,6 @@ class _Pending(Submission):
         if is_withdrawn and self.event in self._store.pending:
             self._store.withdrawn(self)
         return is_withdrawn
-
-
-class _Watched:
-    """The committed state, as a unit reads it: what it read is noted."""
-
-    def __init__(self, state: MemoryState) -> None:
-        self._state = state
-        self.reads: set[str] = set()
-        self.scans: set[str] = set()
-
-    def read(self, table: str, key: bytes) -> bytes | None:
-        self.reads.add(key_name(table, key))
-        return self._state.read(table, key)
-
-    def items(
-        self, table: str, prefix: bytes, after: bytes, limit: int | None
-    ) -> list[tuple[bytes, bytes]]:
-        self.scans.add(range_name(table, prefix))
-        return self._state.items(table, prefix, after, limit)
-
-    def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
-        self.scans.add(range_name(table, prefix))
-        return self._state.keys(table, prefix, limit)
 
 
 @final

@@ -1,4 +1,4 @@
-"""The rows of a journal, as whoever looks for contradictions between them reads them."""
+"""The rows of a journal, as checks read them, and as units do whose reading is watched."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...errors import StoreError
 from ...store import Finding
 from ...store._memory import MemoryState
 from ...store._records import from_frame
+from ._names import key_name, range_name
 
 T = TypeVar("T")
 
@@ -42,6 +43,33 @@ class ReadableRows:
     def keys(self, table: str, prefix: bytes) -> Iterator[bytes]:
         """See `Rows.keys`."""
         yield from self._state.keys(table, prefix, None)
+
+
+@final
+class WatchedState:
+    """The committed state, as a unit reads it: what it read is noted."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+        self.reads: set[str] = set()
+        self.scans: set[str] = set()
+
+    def read(self, table: str, key: bytes) -> bytes | None:
+        """See `View.read`."""
+        self.reads.add(key_name(table, key))
+        return self._state.read(table, key)
+
+    def items(
+        self, table: str, prefix: bytes, after: bytes, limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        """See `View.items`."""
+        self.scans.add(range_name(table, prefix))
+        return self._state.items(table, prefix, after, limit)
+
+    def keys(self, table: str, prefix: bytes, limit: int | None) -> list[bytes]:
+        """See `View.keys`."""
+        self.scans.add(range_name(table, prefix))
+        return self._state.keys(table, prefix, limit)
 
 
 def _readable(table: str, key: bytes, frame: bytes, kind: type[T]) -> T | None:

@@ -35,6 +35,8 @@ class Options:
         uncontrolled: What becomes of a task that waits for what no schedule controls, a thread or
             a socket: *error* ends the schedule with `UncontrolledWait`, *serialize* waits for it,
             one at a time, *allow* goes on meanwhile and gives up on reproducing anything.
+        late_verdicts: A commit and its verdict are two events: what is written can be read before
+            those hear of it who wrote it, and a crash can come in between.
     """
 
     effects: Iterable[Any] = ()
@@ -50,6 +52,7 @@ class Options:
     signal_limit: int = SIGNALS_KEPT
     keep_groups: bool = False
     uncontrolled: Uncontrolled = "error"
+    late_verdicts: bool = False
 
     def for_system(self) -> dict[str, Any]:
         """Return what a system is opened with, but for its store."""
