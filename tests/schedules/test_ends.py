@@ -100,7 +100,7 @@ async def two_ends(sim: Simulation, first: str, second: str) -> Scene:
     assert log.live["ref"] == 0
 
 
-@pytest.mark.parametrize(("first", "second"), combinations_with_replacement(HOW, 2))
+@pytest.mark.parametrize(("first", "second"), [*combinations_with_replacement(HOW, 2)])
 def test_of_two_ends_there_is_one_exit(first: str, second: str) -> None:
     exhaust(partial(two_ends, first=first, second=second))
 
