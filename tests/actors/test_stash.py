@@ -305,3 +305,46 @@ async def test_what_is_put_aside_while_the_actor_stops_is_told(message: Any) -> 
         await ref.stopped()
         letters = [(letter.message, letter.reason) for letter in system.dead_letters]
         assert letters == ([(message, "stopped")] if isinstance(message, Visit) else [])
+
+
+class Crew(Actor):
+    """Handles a visit in several tasks, all of which put it aside or fail."""
+
+    def __init__(self, lives: list[int], fails: bool) -> None:
+        self.lives = lives
+        self.fails = fails
+        lives.append(0)
+
+    @handles(Visit)
+    async def visit(self, message: Visit, ctx: Context[Any]) -> None:
+        async def aside() -> None:
+            ctx.stash()
+
+        async def fail() -> None:
+            raise ValueError(message.n)
+
+        self.lives[-1] += 1
+        if self.lives[-1] == 1:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(aside)
+                nursery.start_soon(fail if self.fails else aside)
+
+    @handles(Open)
+    def open(self, message: Open, ctx: Context[Any]) -> None:
+        ctx.unstash_all()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_tasks_of_a_turn_may_put_it_aside_and_what_fails_beside_them_is_a_crash(
+    fails: bool,
+) -> None:
+    lives: list[int] = []
+    async with open_system("s") as system:
+        ref = await system.spawn(Crew, lives, fails, restart="permanent")
+        ref.tell(Visit(1))
+        await wait_all_tasks_blocked()
+        ref.tell(Open())
+        await wait_all_tasks_blocked()
+        assert lives == ([1, 0] if fails else [2])
+        reasons = [letter.reason for letter in system.dead_letters]
+        assert reasons == ["failed mid-turn"] * fails

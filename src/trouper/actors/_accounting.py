@@ -11,7 +11,7 @@ from ..supervision import text_of, unwrap
 from ._belongings import end_instance
 from ._redelivery import as_sent, put_again
 from ._restarts import supervise
-from ._stash import Stashed, put_aside
+from ._stash import Stashed, put_aside, without_stashed
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -37,7 +37,7 @@ def turn_killed(ref: LocalRef, entry: Any, error: BaseException | None) -> None:
 
 def turn_failed(ref: LocalRef, entry: Any, raised: BaseException) -> None:
     """Account for a turn that raised: refuse, or crash and let the parent's lane decide."""
-    error = unwrap(raised)
+    error = without_stashed(unwrap(raised))
     in_hand, entry = entry, as_sent(ref, entry)
     is_ask = entry.__class__ is Ask
     message = entry.message if is_ask or entry.__class__ is Control else entry

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from ..errors import StashFull
 from ..mailbox import STOPPING, put_back
+from ..supervision import unwrap
 
 if TYPE_CHECKING:
     from ._local import LocalRef
@@ -18,6 +19,20 @@ class Stashed(BaseException):
     The entry of a turn is known to nobody while the turn runs, which is what keeps a message from
     costing more than its handler call; it is known to the one who accounts for a turn that raised.
     """
+
+
+def without_stashed(error: BaseException | None) -> BaseException | None:
+    """Take `Stashed` out of a group: what failed beside it, in a handler's nursery, goes before.
+
+    A group of nothing else is one `Stashed`: several tasks put the message aside.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    stashed, rest = group.split(Stashed)
+    if stashed is None:
+        return group
+    return Stashed() if rest is None else unwrap(rest)
 
 
 def stash(ref: LocalRef) -> NoReturn:
