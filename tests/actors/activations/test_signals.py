@@ -11,6 +11,7 @@ import trio.testing
 from trouper import Activation, MemoryStore, SignalRefused, SignalsFull, durable, effect
 from trouper import open_system as open_plain_system
 from trouper.actors import inspect
+from trouper.actors.groups import Completed, EffectGroup, open_group, signal
 from trouper.errors import ShuttingDown, StoreClosed, TooLarge, ValueRefused
 from trouper.store import LmdbStore as Lmdb
 from trouper.store import Store, check
@@ -123,6 +124,31 @@ async def test_so_many_wait_and_no_more(store: Store) -> None:
         await LOG.until(2)
         await system.signal("k", "a", 3)
         assert await handle.result() == [0, 1, 2, 3]
+
+
+async def test_a_key_that_looks_like_a_run_has_signals_of_its_own(store: Store) -> None:
+    async with open_system(store) as system:
+        odd, plain = (system.start(approval, ["a"], key=key) for key in ("order#5", "order"))
+        await system.signal("order", "a", "plain")
+        await system.signal("order#5", "a", "odd")
+        assert (await odd.result(), await plain.result()) == (["odd"], ["plain"])
+        async with open_group(system.host, "order#6", [signal("a")]) as group:
+            await system.signal("order#6", "a", "on a host")
+            assert (await group.__anext__()).outcome == Completed("on a host")
+
+
+async def test_a_group_opened_by_hand_in_a_scope_shares_its_signals(store: Store) -> None:
+    async with open_system(store) as system:
+        handle = system.start(approval, ["b", "a"], key="k")
+        await handle.signal("b", 0)
+        await LOG.until(0)
+        envelope = signal("c").envelope("k#0", "by hand/0")
+        group = EffectGroup.of("by hand", [envelope])
+        by_hand = await system.host.open_group(group)
+        await system.host.signal("k#0", "c", 1)
+        assert (await system.host.next_settlement(by_hand)).outcome == Completed(1)
+        await system.signal("k", "a", 2)
+        assert await handle.result() == [0, 2]
 
 
 async def test_what_no_journal_carries_is_refused_at_the_sender(store: Store) -> None:

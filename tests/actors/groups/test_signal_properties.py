@@ -40,7 +40,7 @@ names, groups = st.sampled_from(NAMES), st.sampled_from(sorted(GROUPS))
 
 def offered(key: str) -> EffectGroup:
     children = [
-        EffectEnvelope("signal", name, b"\x82\x80\xa0", "k#0", f"{key}/{position}")
+        EffectEnvelope("signal", name, b"\x82\x80\xa0", "k", f"{key}/{position}")
         for position, name in enumerate(GROUPS[key])
     ]
     return EffectGroup.of(key, children)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...store import Tx
-from ..groups import Signal, refused, require_open_scope
+from ..groups import Signal, is_open, refused, require_open_scope
 from ._rows import TABLE, ActivationRow, activation_key
 
 if TYPE_CHECKING:
@@ -34,5 +34,5 @@ def _require_taker(tx: Tx, signal: Signal) -> None:
     row = tx.get(TABLE, activation_key(signal.address), ActivationRow)
     if row is None:
         require_open_scope(tx, signal.address, signal.name)
-    elif row.ended:
+    elif row.ended and not is_open(tx, signal.address):
         raise refused(signal.address, signal.name, "ended", "the activation has ended")

@@ -97,6 +97,7 @@ from ._signals import Signal as Signal
 from ._signals import SignalRow as SignalRow
 from ._signals import SignalTake as SignalTake
 from ._signals import give_back as give_back
+from ._signals import is_open as is_open
 from ._signals import oldest as oldest
 from ._signals import refused as refused
 from ._signals import remove as remove
@@ -199,6 +200,7 @@ __all__ = (
     "group_key",
     "in_time",
     "is_live",
+    "is_open",
     "may_decide",
     "member_key",
     "move_on_after",

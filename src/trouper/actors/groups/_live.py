@@ -24,7 +24,14 @@ from ._rows import (
     children_prefix,
     group_key,
 )
-from ._signals import SIGNALS_KEPT, RequireTaker, Signal, require_open_scope, send
+from ._signals import (
+    SIGNALS_KEPT,
+    RequireTaker,
+    Signal,
+    address_of,
+    require_open_scope,
+    send,
+)
 from ._sweep import GROUPS, SCOPES, sweep_key
 from ._sweeper import Sweeper
 from ._timer import Clock
@@ -196,9 +203,9 @@ class LiveGroups(EffectHostBase):
         """
         if not self.supports_groups:
             raise self.unsupported("signal")
-        signal = Signal.make(scope, name, payload, id, self.now())
-        address = signal.address
-        await self.send_signal(signal, lambda tx: require_open_scope(tx, address, name))
+        address = address_of(self.store, scope)
+        signal = Signal.make(address, name, payload, id, self.now())
+        await self.send_signal(signal, lambda tx: require_open_scope(tx, scope, name))
 
     async def send_signal(self, signal: Signal, require_taker: RequireTaker) -> None:
         """Journal a signal unless ``require_taker`` refuses, and wake whoever waits for it."""

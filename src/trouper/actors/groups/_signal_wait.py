@@ -26,7 +26,7 @@ class SignalRunner:
 
     async def run(self, ctx: EffectContext) -> SignalTake | Cancelled:
         """Wait. In a group that was closed there is nothing to wait for."""
-        address, name = address_of(self._envelope.scope), self._envelope.name
+        address, name = address_of(self._store, self._envelope.scope), self._envelope.name
         board = roster_of(self._store).board
         while True:
             news = board.news("signal", address, name)

@@ -7,7 +7,6 @@ records the end of who waited for it: there is no state in between that a crash 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -19,7 +18,7 @@ from .._key import require_key
 from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, Completed, Outcome, decode_outcome, encode_outcome
 from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, child_key, group_key
-from ._scopes import Reader, unfinished
+from ._scopes import Reader, is_live, unfinished
 
 SIGNALS_KEPT = 1000
 """Signals of one name that wait at one address, unless the system says otherwise."""
@@ -30,7 +29,6 @@ MAX_PAYLOAD = 1 << 20
 SIGNAL_TABLE = CHILD_TABLE
 QUEUE = b"Q"
 _HEADS, _IDS = b"N", b"I"
-_RUN = re.compile(r"#\d+$")
 
 RequireTaker: TypeAlias = Callable[[Tx], None]
 
@@ -106,7 +104,7 @@ class Signal:
                 limit=MAX_PAYLOAD,
             )
         ident = "" if known_by is None else require_key(known_by, "the id of a signal")
-        return cls(address_of(address), name, data, ident, at)
+        return cls(address, name, data, ident, at)
 
     @property
     def digest(self) -> bytes:
@@ -114,9 +112,12 @@ class Signal:
         return fingerprint("signal/1", [self.name, self.payload])
 
 
-def address_of(scope: str) -> str:
-    """Return where the signals of a scope are: the key of an activation, or the scope itself."""
-    return _RUN.sub("", scope)
+def address_of(source: Reader, scope: str) -> str:
+    """Return where the signals of a scope are: the key of its activation, or the scope itself.
+
+    Scopes of a host may look like runs, and keys too: what is listed as a run is one.
+    """
+    return scope.rpartition("#")[0] if is_live(source, scope) else scope
 
 
 def send(tx: Tx, signal: Signal, require_taker: RequireTaker, limit: int) -> bool:
@@ -164,17 +165,23 @@ def _is_repeat(tx: Tx, signal: Signal) -> bool:
     return True
 
 
-def require_open_scope(tx: Tx, address: str, name: str) -> None:
-    """Refuse a signal to a scope of a host in which no group is open.
+def require_open_scope(tx: Tx, scope: str, name: str) -> None:
+    """Refuse a signal to a scope in which no group is open, and no activation runs.
 
     Raises:
         SignalRefused: see there.
     """
-    for member in unfinished(tx, address):
+    if not is_open(tx, scope):
+        raise refused(scope, name, "unknown", "no activation has this key, and no group is open")
+
+
+def is_open(tx: Tx, scope: str) -> bool:
+    """Tell whether anything in a scope may yet take a signal."""
+    for member in unfinished(tx, scope):
         row = tx.get(GROUP_TABLE, group_key(member.key), GroupRow)
-        if row is not None and not row.closed:
-            return
-    raise refused(address, name, "unknown", "no activation has this key, and no group is open")
+        if member.kind == "run" or (row is not None and not row.closed):
+            return True
+    return False
 
 
 def refused(address: str, name: str, reason: str, why: str) -> SignalRefused:
@@ -254,7 +261,7 @@ def give_back(tx: Tx, group: str, positions: Iterable[int]) -> bool:
         if child is None or not isinstance(outcome, Completed):
             continue
         envelope = EffectEnvelope.decoded(child.envelope)
-        address, number = address_of(envelope.scope), int(child.due)
+        address, number = address_of(tx, envelope.scope), int(child.due)
         payload = encode(outcome.value)
         signal = SignalRow(address, envelope.name, number, payload, child.settled_at)
         tx.put(SIGNAL_TABLE, queue_key(signal), signal)
