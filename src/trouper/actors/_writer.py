@@ -1,8 +1,8 @@
 """The single writer: what groups, operations and activations are.
 
 Journal first, then apply, then reply. A pass takes the commands that arrived, decides, and hands
-one unit to the store; no task waits for it. When the commit is durable the writer is enlisted
-again, and only then its state changes and its replies go out. One unit is in flight at a time; what
+one unit to the store; no task waits for it. When the commit is durable another pass follows, and
+only then its state changes and its replies go out. One unit is in flight at a time; what
 arrives meanwhile shares the next one, so a busy writer pays one flush for many commands.
 """
 
