@@ -1,4 +1,4 @@
-"""What every test shares: the time budget of the soak, and suites that explain their asserts."""
+"""What every test shares: budgets of time, and suites that explain their asserts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import signal
 import time
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _STARTED = time.monotonic()
 
 # The conformance suites are plain modules of the package. Told before any test imports them.
 pytest.register_assert_rewrite("trouper.testing.conformance")
 
+# Hypothesis measures examples by the wall clock, and a busy machine is no failure of ours.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 # A shell lets what it starts in the background ignore Ctrl-C, which would leave the tests of
 # interrupts waiting for ever.
