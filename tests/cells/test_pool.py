@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from trouper.cells import (
     CellPool,
@@ -309,7 +309,9 @@ async def test_a_deadline_counts_from_the_cell_not_from_the_queue(kit: Any) -> N
             await trio.lowlevel.checkpoint()
 
 
-async def test_a_deadline_during_a_provider_is_the_guest_s(kit: Any) -> None:
+async def test_a_deadline_during_a_provider_is_the_guest_s(
+    kit: Any, autojump_clock: MockClock
+) -> None:
     gate = Gate()
     async with CellPool(1) as pool:
         with pytest.raises(GuestDeadline):

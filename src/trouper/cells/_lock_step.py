@@ -8,6 +8,7 @@ the threaded transport.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -37,12 +38,15 @@ class LockStepThread(CellThread):
         self._holds = None  # the clock cannot jump while the loop stands still
         self._events: SimpleQueue[tuple[Callable[..., None], tuple[object, ...]]] = SimpleQueue()
         self._has_frame = True  # nothing of the guest's is to be waited for
+        self._is_overrun = False  # it was told to end, after it had taken too long
+        self._is_late = False  # it did not even do that: its events come when they come
+        self._turn = threading.Lock()  # of ``_is_late`` and the last look at the events
         self._generation = 0
 
     def start(self, job: Job) -> None:
         """See `Transport.start`."""
         self._generation = job.generation
-        self._has_frame = False
+        self._has_frame = self._is_overrun = self._is_late = False
         super().start(job)
         self._step()
 
@@ -68,16 +72,30 @@ class LockStepThread(CellThread):
 
     def _step(self) -> None:
         """Let the guest run to its next event."""
-        if self._has_frame:
+        if self._has_frame or self._is_late:
             return
         try:
             event, args = self._events.get(timeout=PATIENCE)
         except Empty:
-            self._listener.on_overrun(self._generation)  # kills it, in here
-            return
+            if not self._is_overrun:
+                self._is_overrun = True
+                self._listener.on_overrun(self._generation)  # kills it, and is back in here
+                return
+            with self._turn:
+                if self._events.empty():
+                    self._is_late = True
+                    return
+            event, args = self._events.get()
         self._has_frame = event == self._returned
         self._post(event, *args)
 
+    def _returned(self, generation: int, frame: Any) -> None:
+        self._has_frame = True
+        super()._returned(generation, frame)
+
     def _emit(self, event: Callable[..., None], *args: object) -> bool:
-        self._events.put((event, args))
-        return True
+        with self._turn:
+            if not self._is_late:
+                self._events.put((event, args))
+                return True
+        return self._post(event, *args)
