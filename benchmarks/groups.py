@@ -76,7 +76,7 @@ CHILDREN: Final = ((50, 2), (30, 50), (3, 1_000), (1, 10_000))
 # (what, bench, [(operations, size)], whether the cost is that of one child, note)
 MODEL: Final = (
     ("group on LMDB, per child", "group", CHILDREN, True,
-     "Two flushes for the whole group, however wide; from some hundred children on its own work "
+     "Two commits for the whole group, however wide; from some hundred children on its own work "
      "is all there is"),
     ("group in memory, per child", "group-memory", CHILDREN, True, "No flush at all"),
     ("group on LMDB with its close, per child", "closed", ((30, 2), (30, 50), (3, 1_000)), True,
