@@ -7,13 +7,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
-from tests.testing.schedules.models import circle
+from tests.testing.schedules.models import circle, drawn
 
 from _models.toy import play_of
 from trouper.errors import Deadlock, InvariantError, ScheduleDiverged
 from trouper.testing.schedules import Course, Event, Footprint, Rules, Trace, Wait, search
+from trouper.testing.schedules._strategies import Walk
 
 ROOT = Path(__file__).parents[3]
 
@@ -134,6 +136,17 @@ def test_what_a_crash_took_away_without_a_trace_does_not_count() -> None:
     written = {"writes": frozenset("k")}
     assert crashed(message("a", "x")) == crashed(message("b", "y")) == crashed()
     assert crashed(message("a", "x"), **written) != crashed()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_step_lies_deeper_than_all_that_came_before_it(seed: int) -> None:
+    scene, rules = drawn(Random(seed))
+    played = Course(Walk(Random(seed)), rules)
+    play_of(scene)(played)
+    levels = played.trace._levels
+    for step in played.trace.steps:
+        before = [level for node, level in enumerate(levels) if step.past >> node & 1]
+        assert levels[step.node] == 1 + max(before, default=0)
 
 
 def test_a_chooser_that_chooses_what_is_not_offered_is_a_divergence() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...errors import InvariantError
+from ._bits import bits, mask_of
 from ._event import Accesses, Event, Footprint, Resource, accesses
 
 Delivery: TypeAlias = Literal["causal", "pairwise"]
@@ -82,6 +83,7 @@ class Trace:
         self._levels: list[int] = []  # by node: the length of the longest chain that leads to it
         self._births: dict[Event, _Birth] = {}
         self._lost = 0  # mask of what a crash took away without a trace
+        self._rested = -1  # the last timer that waited for all to be at rest
         self._done: set[Event] = set()
         self._withdrawn: set[Event] = set()
         self._withdrawals: list[tuple[Step, Step]] = []  # as if it came just before, and by whom
@@ -97,7 +99,7 @@ class Trace:
 
     def born(self, events: Iterable[Event]) -> None:
         """Take in events that no step brought about: what the scenario itself sent."""
-        before = self._mask(step.node for step in self.steps)
+        before = mask_of(step.node for step in self.steps)
         for event in events:
             chained = self._outside.get(event.sender)
             past = before | (0 if chained is None else self._pasts[chained])
@@ -247,7 +249,11 @@ class Trace:
         """Return the length of the longest chain that leads to a step."""
         levels = self._levels
         if step.event.kind == "timer" and self.rules.time == "idle":
-            return max((levels[node] for node in _bits(step.past)), default=0)
+            # after everything else; the timer before it came after all that was before that
+            before = self._rested if step.past >> max(self._rested, 0) & 1 else -1
+            self._rested = step.node
+            since = (levels[before + 1 + n] for n in bits(step.past >> before + 1))
+            return max((0 if before < 0 else levels[before], *since))
         depth = 0 if step.creator < 0 else levels[step.creator]
         for node in step.conflicts:
             depth = max(depth, levels[node])
@@ -261,13 +267,6 @@ class Trace:
         self._pasts.append(past | 1 << (node := len(self._pasts)))
         self._levels.append(0)
         return node
-
-    @staticmethod
-    def _mask(nodes: Iterable[int]) -> int:
-        mask = 0
-        for node in nodes:
-            mask |= 1 << node
-        return mask
 
     # --- what could have been the other way round -------------------------------------------------
 
@@ -341,7 +340,7 @@ class Trace:
             # a crash would take the step away: it is not what comes before it
             and s.event.life + (s.event.kind == "crash") <= life
         ]
-        mask = self._mask(s.node for s in free)
+        mask = mask_of(s.node for s in free)
         found = [s.event for s in free if not s.past & mask]
         # its own past says too much, since it came after ``head``, and its conflicts too little:
         # each names only the last step that touched something
@@ -390,10 +389,3 @@ class Trace:
     def is_known(self, event: Event) -> bool:
         """Tell whether it was born, or took place."""
         return event in self._births or event in self._done
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
