@@ -30,6 +30,9 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
+F = TypeVar("F")
+G = TypeVar("G")
+H = TypeVar("H")
 
 
 class Position:
@@ -129,6 +132,52 @@ class Activation:
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], /, *, losers: Losers = ...
     ) -> Call[Won[A | B | C | D]]: ...
     @overload
+    def race(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C | D | E]]: ...
+    @overload
+    def race(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F]]: ...
+    @overload
+    def race(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        g: Call[G],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F | G]]: ...
+    @overload
+    def race(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        g: Call[G],
+        h: Call[H],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F | G | H]]: ...
+    @overload
     def race(self, *calls: Call[A], losers: Losers = ...) -> Call[Won[A]]: ...
     def race(self, *calls: Call[Any], losers: Losers = "run_to_completion") -> Call[Any]:
         """Describe a race: the first settlement decides, a failed one is raised."""
@@ -136,6 +185,60 @@ class Activation:
 
     @overload
     def any_of(self, a: Call[A], b: Call[B], /, *, losers: Losers = ...) -> Call[Won[A | B]]: ...
+    @overload
+    def any_of(
+        self, a: Call[A], b: Call[B], c: Call[C], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C]]: ...
+    @overload
+    def any_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C | D]]: ...
+    @overload
+    def any_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], /, *, losers: Losers = ...
+    ) -> Call[Won[A | B | C | D | E]]: ...
+    @overload
+    def any_of(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F]]: ...
+    @overload
+    def any_of(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        g: Call[G],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F | G]]: ...
+    @overload
+    def any_of(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        g: Call[G],
+        h: Call[H],
+        /,
+        *,
+        losers: Losers = ...,
+    ) -> Call[Won[A | B | C | D | E | F | G | H]]: ...
     @overload
     def any_of(self, *calls: Call[A], losers: Losers = ...) -> Call[Won[A]]: ...
     def any_of(self, *calls: Call[Any], losers: Losers = "run_to_completion") -> Call[Any]:
@@ -158,6 +261,27 @@ class Activation:
     def all_of(
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], /
     ) -> Call[tuple[A, B, C, D, E]]: ...
+    @overload
+    def all_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], f: Call[F], /
+    ) -> Call[tuple[A, B, C, D, E, F]]: ...
+    @overload
+    def all_of(
+        self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], f: Call[F], g: Call[G], /
+    ) -> Call[tuple[A, B, C, D, E, F, G]]: ...
+    @overload
+    def all_of(
+        self,
+        a: Call[A],
+        b: Call[B],
+        c: Call[C],
+        d: Call[D],
+        e: Call[E],
+        f: Call[F],
+        g: Call[G],
+        h: Call[H],
+        /,
+    ) -> Call[tuple[A, B, C, D, E, F, G, H]]: ...
     @overload
     def all_of(self, *calls: Call[A]) -> Call[list[A]]: ...
     def all_of(self, *calls: Call[Any]) -> Call[Any]:
