@@ -16,7 +16,7 @@ import trio
 from hypothesis import given
 
 from trouper.errors import TooLarge, ValueRefused
-from trouper.store import canonical, decode, encode
+from trouper.store import canonical, decode, decode_vouched, encode
 from trouper.store._codec import _NATIVE_TAGS, MAX_DEPTH, MAX_NODES, encode_row
 
 LEAVES = (
@@ -56,6 +56,13 @@ def same(one: Any, other: Any) -> bool:
 @given(VALUES)
 def test_what_is_encoded_comes_back_equal_in_type_and_content(value: Any) -> None:
     assert same(decode(encode(value)), value)
+    assert same(decode_vouched(encode(value)), value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x61", b"\xc0\x60", b"\x9f\xff"])
+def test_vouched_bytes_that_are_no_value_are_refused_all_the_same(data: bytes) -> None:
+    with pytest.raises(ValueRefused):
+        decode_vouched(data)
 
 
 @given(VALUES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from trouper.store import (
     encode,
     encode_record,
     record,
+    revised,
     row_key,
     upcaster,
 )
@@ -55,6 +56,21 @@ class Empty:
 @dataclass(frozen=True)
 class One:
     value: Any
+
+
+def test_a_revised_record_is_a_replaced_one() -> None:
+    point = Point(1)
+    assert revised(point, y=3) == replace(point, y=3)
+    assert revised(point, y=3, x=2) == Point(2, 3)
+    assert revised(Empty()) == Empty()
+    assert revised(One(1), value="other") == One("other")
+
+
+def test_a_revised_record_passes_the_checks_of_its_constructor() -> None:
+    with pytest.raises(ValueError, match="x is negative"):
+        revised(Point(1), x=-1)
+    with pytest.raises(KeyError, match="z"):
+        revised(Point(1), z=1)
 
 
 def frame_of(row: list[Any]) -> bytes:
