@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
         versions=versions(["trouper", "trio"]),
         when=now(),
         comparisons=comparisons + on + off,
-        growths=growths(1 if quick else 5, 40 if quick else 1),
+        growths=growths(1 if quick else 3, 10 if quick else 1),
         grids=[ends, firsts, real, rates, tokens],
         samples=samples,
         instructions=[] if quick else instructions_when_on(),

@@ -8,25 +8,27 @@ from typing import Any, Final
 
 from _kit.rows import Growth
 from _kit.sample import Sample, Stopwatch
-from _models.planted import Actors, finalise, go, hops, noise
-from _models.toy import Scene, Toy, Turn, play_of
+from _models.planted import Actors, finalise, noise
+from _models.toy import Handler, Scene, Tell, Toy, Turn, play_of
 from trouper.testing.schedules import Course, Play, Rules, search
 
-STEPS: Final = 20_000
+STEPS: Final = 5_000
 
 
 def chain(length: int) -> Scene:
-    """One message that is passed on, from actor to actor."""
+    """One message that two actors pass on to each other."""
 
     def actors() -> Actors:
-        def end(toy: Toy, what: str, payload: Any) -> Turn:
-            return None
-            yield
+        def passing(onward: str) -> Handler:
+            def handler(toy: Toy, what: str, left: Any) -> Turn:
+                if left:
+                    yield Tell(onward, "Hop", left - 1)
 
-        relays, _ = hops("hop", length, "end")
-        return relays | {"end": end}
+            return handler
 
-    return Scene(actors, go("hop.0"))
+        return {"a": passing("b"), "b": passing("a")}
+
+    return Scene(actors, [("main", "a", "Hop", length)])
 
 
 def growths(rounds: int, divide: int) -> list[Growth]:
@@ -44,7 +46,7 @@ def growths(rounds: int, divide: int) -> list[Growth]:
             for _ in range(rounds)
         ]
         medians = tuple(statistics.median(column) for column in zip(*rows, strict=True))
-        found.append(Growth(what, "ns", sizes, medians))
+        found.append(Growth(what, "ns", sizes, medians, "The toy actor's part is in it"))
     return found
 
 

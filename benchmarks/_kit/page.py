@@ -39,7 +39,8 @@ def _lines(result: Result) -> Iterator[str]:
     reached = [c.verdict for c in result.comparisons if c.verdict]
     met = len(reached) - reached.count("missed")
     yield f"Of {len(reached)} comparisons with a target {met} reach the must,"
-    yield f"{reached.count('aim')} the aim. Marked (wall) is wall-clock time, the rest CPU time."
+    yield f"{reached.count('aim')} the aim. Marked (wall) is wall-clock time, a number without"
+    yield "a unit a count (`off`: of instructions), the rest CPU time."
     if result.instructions:
         yield from ("", "## Instructions per operation", "")
         yield "Counted by valgrind, with few and with many operations; the difference is theirs."
