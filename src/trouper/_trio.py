@@ -223,6 +223,21 @@ class HeldDeadlines:
         return False
 
 
+def has_callbacks() -> bool:
+    """Tell whether ``run_sync_soon`` was called and its callbacks did not run yet.
+
+    `trio.lowlevel.current_statistics` says so as well, and fifty things more.
+    """
+    return bool(GLOBAL_RUN_CONTEXT.runner.entry_queue.size())
+
+
+def io_waits() -> int:
+    """Return how many tasks wait for a socket; trio's own callbacks come by one."""
+    waits: Any = GLOBAL_RUN_CONTEXT.runner.io_manager.statistics()
+    kinds = ("tasks_waiting_read", "tasks_waiting_write", "tasks_waiting")
+    return sum(getattr(waits, kind, 0) for kind in kinds)
+
+
 def check_order() -> None:
     """Prove that `ordered` and `HeldDeadlines` still find what they replace.
 

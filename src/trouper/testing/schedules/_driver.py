@@ -1,8 +1,9 @@
 """Plays schedules of a scenario on the real runtime, inside a real trio run.
 
-Nothing goes on but what the driver lets: it waits until every task waits, asks the course which
-event is next, and lets that happen. While the scenario itself waits - in its set-up and its checks
-- and when the course has ended, the oldest event is next: so a system can always stop.
+Nothing goes on but what the driver lets: whenever every task waits, it asks the course which event
+is next, and lets that happen. It does so between two steps of tasks: a task of its own would cost
+each event another turn of trio's loop. While the scenario itself waits - in its set-up and in its
+checks - and when the course has ended, the oldest event is next: so a system can always stop.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class World:
     def __init__(self, scenario: Scenario, options: Options, course: Course) -> None:
         self.clock = MockClock()
         self.gate = Gate(self.clock)
-        self.stillness = Stillness(self.gate)
+        self.stillness = Stillness(self.gate, self._at_rest)
         self._outside = Outside(self.gate, self.clock)
         self.watched = WatchedClock(self.clock, self.gate.time_read)
         self._scenario = scenario
@@ -75,6 +76,7 @@ class World:
         self._life: Life
         self._explorer: Task | None = None  # the main task, while the schedule is played
         self._began = False
+        self._is_over = False  # nothing is left to drive
         self._playing: Event | None = None  # its step is under way
         self._crashing: Event | None = None  # until the next life is up
         self._error: BaseException | None = None  # of the course: not of what is tested
@@ -85,8 +87,6 @@ class World:
         self._outside.watch()
         self.gate.owners.name(current_task(), OUTSIDE)
         async with trio.open_nursery() as self._nursery:
-            with self.gate.owners.naming(None):
-                self._nursery.start_soon(self._drive, name="schedule driver")
             self._begin_life([])
             try:
                 with self._abort:
@@ -101,7 +101,7 @@ class World:
                 await self._life.ended.wait()
             if self._life.error is not None:
                 self._caught(self._life.error)
-            self._nursery.cancel_scope.cancel()
+            self._is_over = True
         if self._error is not None:
             raise self._error
 
@@ -150,36 +150,33 @@ class World:
 
     # --- driving ----------------------------------------------------------------------------------
 
-    async def _drive(self) -> None:
-        while True:
-            await self._rest()
-            try:
-                if self._crashing is not None:
-                    self._reboot(self._crashing)
-                else:
-                    self._once()
-            except BaseException as exc:
-                self._error = self._error or exc
-                self._playing = self._crashing = None
-                self._end(cut=True)
-
-    async def _rest(self) -> None:
-        """Wait until everything that the last event set off has come to rest."""
-        while True:
-            await self.stillness.come()
-            now = trio.lowlevel.current_statistics()
-            if now.run_sync_soon_queue_size:
-                await trio.lowlevel.checkpoint()
-                continue
-            if self.gate.settle():
-                continue
-            wait = self._outside.look(now.io_statistics)
-            if wait is None or self._lets_be(wait):
-                return
-            if self._options.uncontrolled == "error" and not wait.is_controlled:
-                self._refuse(wait.error())
+    def _at_rest(self) -> bool:
+        """Go on, since every task waits. Return False when that is for somebody else to do."""
+        if self._is_over:
+            return False
+        try:
+            if not self._comes_to_rest():
+                return False
+            if self._crashing is not None:
+                self._reboot(self._crashing)
             else:
-                await self.stillness.come(patient=True)
+                self._once()
+        except BaseException as exc:
+            self._error = self._error or exc
+            self._playing = self._crashing = None
+            self._end(cut=True)
+        return True
+
+    def _comes_to_rest(self) -> bool:
+        """Let that happen which is no event; return False while something comes by itself."""
+        if _trio.has_callbacks() or self.gate.settle():
+            return False
+        wait = self._outside.look()
+        if wait is None or self._lets_be(wait):
+            return True
+        if self._options.uncontrolled == "error" and not wait.is_controlled:
+            self._refuse(wait.error())
+        return False
 
     def _lets_be(self, wait: Wait) -> bool:
         """Tell whether to go on while something outside is waited for."""
@@ -260,6 +257,7 @@ class World:
     def _break_off(self, why: str) -> None:
         """End the run of trio without any order: the last resort, against a wait for ever."""
         error = InvariantError(why)
+        self._is_over = True
 
         def end() -> None:
             raise error

@@ -78,6 +78,7 @@ class Gate:
     def __init__(self, clock: trio.testing.MockClock) -> None:
         self.life = 0
         self.number = 0  # steps so far
+        self.is_driven = False  # the driver acts, between two steps of tasks
         self.is_over = False  # the scenario has ended, or is ending: no client starts any more
         self.step = Step(None)
         self.last: Event | None = None
@@ -115,7 +116,7 @@ class Gate:
 
     def owner(self) -> str:
         """Return the name of whoever acts now."""
-        name = self.owners.of_current()
+        name = None if self.is_driven else self.owners.of_current()
         if name is not None:
             return name
         return OUTSIDE if self.step.event is None else self.step.event.target

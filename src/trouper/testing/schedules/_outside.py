@@ -9,6 +9,7 @@ import trio
 from trio.lowlevel import Task
 
 from ..._holds import Holds, hold_run
+from ..._trio import io_waits
 from ...errors import UncontrolledWait
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Outside:
         self._gate = gate
         self._clock = clock
         self._holds: Holds
-        self._idle_reads = -1  # of trio's own, once they are known
+        self._own = -1  # waits for sockets of trio's own, once they are known
         self._limiter: trio.CapacityLimiter
 
     def watch(self) -> None:
@@ -57,17 +58,16 @@ class Outside:
         self._holds.landing = self._gate.land
         self._limiter = trio.to_thread.current_default_thread_limiter()
 
-    def look(self, io: Any) -> Wait | None:
+    def look(self) -> Wait | None:
         """Return what is waited for now, when every task waits."""
         if self._holds.count:
             return Wait("a thread", is_controlled=True)
         if self._limiter.borrowed_tokens:
             return Wait("a thread", is_controlled=False)
-        if self._idle_reads < 0:
-            self._idle_reads = io.tasks_waiting_read
-        if io.tasks_waiting_read > self._idle_reads or io.tasks_waiting_write:
-            return Wait("a socket", is_controlled=False)
-        return None
+        waits = io_waits()
+        if self._own < 0:
+            self._own = waits
+        return Wait("a socket", is_controlled=False) if waits > self._own else None
 
 
 def _waiting() -> Iterator[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 import trio
-from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule
+from trio.lowlevel import Task
 
 if TYPE_CHECKING:
     from ._gate import Gate
@@ -13,23 +14,16 @@ if TYPE_CHECKING:
 
 @final
 class Stillness(trio.abc.Instrument):
-    """Wakes the driver when no task can run: so trio never has two steps to choose from."""
+    """Calls ``at_rest`` when no task can run: so trio never has two steps to choose from.
 
-    def __init__(self, gate: Gate) -> None:
+    It is called between two steps of tasks, and called again as long as it lets nothing run and
+    returns True. False: something comes by itself, a thread for one. It must not raise.
+    """
+
+    def __init__(self, gate: Gate, at_rest: Callable[[], bool]) -> None:
         self._gate = gate
+        self._at_rest = at_rest
         self._runnable = 0
-        self._driver: Task | None = None
-        self._patient = False
-
-    async def come(self, *, patient: bool = False) -> None:
-        """Wait until every other task waits; ``patient``: and one has run before that."""
-        self._driver, self._patient = current_task(), patient
-
-        def abort(_: RaiseCancelT) -> Abort:
-            self._driver = None
-            return Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
 
     def task_spawned(self, task: Task) -> None:
         """See `trio.abc.Instrument`."""
@@ -50,7 +44,8 @@ class Stillness(trio.abc.Instrument):
 
     def after_task_step(self, task: Task) -> None:
         """See `trio.abc.Instrument`."""
-        driver = self._driver
-        if driver is not None and not (self._runnable or (self._patient and task is driver)):
-            self._driver = None
-            reschedule(driver)
+        if not self._runnable:
+            self._gate.is_driven = True
+            while not self._runnable and self._at_rest():
+                pass
+            self._gate.is_driven = False
