@@ -11,17 +11,5 @@ from ._declare import applies as applies
 from ._declare import decides as decides
 from ._home import Home as Home
 from ._invariants import history_invariants as history_invariants
-from ._ref import DurableRef as DurableRef
-from ._traced import TracedDurableRef as TracedDurableRef
 
-__all__ = (
-    "Decision",
-    "DurableActor",
-    "DurableRef",
-    "Home",
-    "Tell",
-    "TracedDurableRef",
-    "applies",
-    "decides",
-    "history_invariants",
-)
+__all__ = ("Decision", "DurableActor", "Home", "Tell", "applies", "decides", "history_invariants")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast, final
 
-from ...actors.durable_actors import TracedDurableRef
+from ...actors.durable_actors._traced import TracedDurableRef
 from ...mailbox import STOPPED, Ask, Mailbox
 
 if TYPE_CHECKING:
