@@ -20,6 +20,7 @@ from ._registry import Registry
 from ._timers import TimerHeap
 from ._topics import Topics
 from ._traced import TracedRef
+from ._waits import WaitGraph
 from .durable_actors._ref import DurableRef
 from .durable_actors._traced import TracedDurableRef
 from .groups import Clock, Tasks, WallClock
@@ -57,6 +58,10 @@ class Parts:
     def asks(self, nursery: trio.Nursery, limit: float) -> AskNet:
         """Return what ends an ask that has waited for ``limit`` seconds."""
         return AskNet(nursery, limit)
+
+    def waits(self) -> WaitGraph:
+        """Return who waits for whom."""
+        return WaitGraph()
 
     def timers(self, nursery: trio.Nursery) -> TimerHeap:
         """Return what lets timers ring."""

@@ -46,7 +46,6 @@ from ._lifecycle import StopKind, finish, run_started, run_stopping, stop_childr
 from ._local import LocalRef
 from ._parts import Parts
 from ._protocol import Protocol, is_protocol
-from ._waits import WaitGraph
 
 # What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
 RESERVED: Final = ("/", "#")
@@ -85,7 +84,7 @@ class Runtime:
         self.random = random.Random(seed)
         self.dispatcher = parts.dispatcher(nursery, self.fail)
         self.dead_letters = DeadLetters()
-        self.waits = WaitGraph()
+        self.waits = parts.waits()
         self.asks = parts.asks(nursery, ask_safety)
         self.asyncio = AsyncioHost(nursery, self.fail)
         self.timers = parts.timers(nursery)

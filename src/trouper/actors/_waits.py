@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 from ..errors import AskCycle
 from ..mailbox import FAILED, STOPPED
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ._local import LocalRef
 
 
-@final
 class WaitGraph:
     """Edges from an actor, in whose turn somebody waits, to the actor that is waited for.
 

@@ -16,13 +16,14 @@ from ...actors._parts import Parts
 from ...actors._registry import Registry
 from ...actors._timers import Timer, TimerHeap
 from ...actors._topics import Topics
+from ...actors._waits import WaitGraph
 from ...actors.durable_actors._ref import DurableRef
 from ...mailbox import Dispatcher, Job, Named, Stepper, bare
 from ._durable import GatedClock, GatedNews, GatedTasks
 from ._durable_refs import ScheduledDurableRef
 from ._event import Event
 from ._refs import ScheduledRef
-from ._shared import WatchedRegistry, WatchedTopics
+from ._shared import WatchedRegistry, WatchedTopics, WatchedWaits
 
 if TYPE_CHECKING:
     from ...actors._runtime import Runtime
@@ -179,6 +180,10 @@ class GatedParts(Parts):
     ) -> Dispatcher:
         """See `Parts.dispatcher`."""
         return GatedDispatcher(self._gate, nursery, on_bug)
+
+    def waits(self) -> WaitGraph:
+        """See `Parts.waits`."""
+        return WatchedWaits(self._gate)
 
     def registry(self) -> Registry:
         """See `Parts.registry`."""

@@ -1,4 +1,4 @@
-"""What all actors of a system share, and touch without a message: names, topics, the time."""
+"""What all actors of a system share, and touch without a message: names, topics, waits, time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...actors._local import LocalRef
 from ...actors._ref import Ref
 from ...actors._registry import Registry
 from ...actors._topics import Topics
+from ...actors._waits import WaitGraph
 
 if TYPE_CHECKING:
     from ._gate import Gate
@@ -95,6 +96,38 @@ class WatchedTopics(Topics):
         held = tuple(topics)
         self._gate.note(shares=tuple(f"topic {topic}" for topic in held))
         super().release(ref, held)
+
+
+@final
+class WatchedWaits(WaitGraph):
+    """A graph of waits in which whether a wait is refused depends on who began or ended another."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def enter(self, waiter: LocalRef, target: LocalRef) -> None:
+        """See `WaitGraph.enter`."""
+        self._gate.note(shares=(self._name(waiter),))
+        super().enter(waiter, target)
+
+    def leave(self, waiter: LocalRef, target: LocalRef) -> None:
+        """See `WaitGraph.leave`."""
+        self._gate.note(shares=(self._name(waiter),))
+        super().leave(waiter, target)
+
+    def _way(self, start: LocalRef, goal: LocalRef) -> list[LocalRef] | None:
+        self._gate.note(looks=(self._name(start),))
+        return super()._way(start, goal)
+
+    def _next(self, ref: LocalRef) -> list[LocalRef]:
+        self._gate.note(looks=(self._name(ref),))
+        return super()._next(ref)
+
+    def _name(self, ref: LocalRef) -> str:
+        return f"waits of {self._gate.owners.short(ref.path)}"
 
 
 @final
