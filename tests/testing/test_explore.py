@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -158,6 +159,30 @@ def test_a_failure_too_long_for_a_token_is_told_without_one(
     assert failure is not None
     assert (failure.token, failure.rerun) == ("", None)
     assert "Let the scenario do less" in failure.story().splitlines()[-1]
+
+
+class Broken(Actor[str]):
+    @handles(str)
+    def on(self, word: str) -> None:
+        raise LookupError(word)
+
+
+async def broken(sim: Simulation) -> AsyncIterator[None]:
+    (await sim.system.spawn(Broken, name="broken")).tell("word")
+    yield
+
+
+def test_what_is_explored_is_not_logged_to_stderr_and_what_is_replayed_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])  # as if nobody had set up logging
+    found = explore(broken).first_failure
+    assert found is not None
+    assert capsys.readouterr().err == ""
+    explore(broken, token=found.token)
+    assert "dead letter: str for /sim/broken" in capsys.readouterr().err
+    assert logging.getLogger("trouper").handlers == []
 
 
 class Restless(Actor[str]):

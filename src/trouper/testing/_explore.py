@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias, cast
 
@@ -84,17 +86,29 @@ def explore(
 def searched(plan: Plan, play: Play, *, rerun: str | None, keep_going: bool = False) -> Report:
     """Explore as a plan says."""
     assert plan.schedules is not None, "a plan that explores says how far"
-    return search(
-        play,
-        strategy=plan.strategy,
-        budget=plan.schedules,
-        seed=plan.seed,
-        rules=plan.rules,
-        scenario=model_name(plan.scenario),
-        rerun=rerun,
-        keep_going=keep_going,
-        tries=plan.tries,
-    )
+    with _unheard():
+        return search(
+            play,
+            strategy=plan.strategy,
+            budget=plan.schedules,
+            seed=plan.seed,
+            rules=plan.rules,
+            scenario=model_name(plan.scenario),
+            rerun=rerun,
+            keep_going=keep_going,
+            tries=plan.tries,
+        )
+
+
+@contextmanager
+def _unheard() -> Generator[None]:
+    """Keep what a thousand schedules log off stderr, where it goes when nobody set up logging."""
+    logger, nobody = logging.getLogger("trouper"), logging.NullHandler()
+    logger.addHandler(nobody)
+    try:
+        yield
+    finally:
+        logger.removeHandler(nobody)
 
 
 def again(plan: Plan, play: Play, token: str, *, rerun: str | None) -> Failure | None:
