@@ -7,8 +7,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import trio
+
 from trouper import Actor, Context, Ref, Request, handles
 from trouper.actors import Terminated
+from trouper.errors import TrouperError
 from trouper.supervision import Exit
 from trouper.testing import Options, Report, Rules, Scenario, explore
 
@@ -132,10 +135,15 @@ def exhaust(
     return report
 
 
+def sleep(seconds: float) -> Deed:
+    async def deed(ctx: Context[Any]) -> None:
+        await trio.sleep(seconds)
+
+    return deed
+
+
 async def outcome_of(ref: Ref[Any], message: Any) -> Any:
     """Ask, and return the answer or the class of the error."""
-    from trouper.errors import TrouperError
-
     try:
         return await ref.ask(message)
     except TrouperError as exc:
