@@ -51,6 +51,7 @@ async def test_a_signal_child_takes_the_oldest_of_its_name(store: Store) -> None
     async with open_system("s", store=store) as system:
         calls = [signal("a"), signal("b"), signal("a")]
         async with open_group(system.host, "g", calls) as group:
+            await wait_all_tasks_blocked()  # all wait: who came to it first is no matter then
             for name, payload in (("a", 1), ("a", 2), ("b", 3)):
                 await system.signal("g", name, payload)
             found = [s async for s in group]
@@ -67,7 +68,7 @@ async def test_a_signal_child_takes_the_oldest_of_its_name(store: Store) -> None
 
 async def test_two_signals_of_one_tick_go_to_the_waits_by_position(store: Store) -> None:
     async with open_system("s", store=store) as system:
-        calls = [timer(1), signal("a"), signal("a")]
+        calls = [timer(1000), signal("a"), signal("a")]
         async with open_group(system.host, "g", calls) as group:
             await wait_all_tasks_blocked()
             async with trio.open_nursery() as nursery:
