@@ -12,6 +12,7 @@ import trio
 from trouper import (
     Activation,
     ActivationCancelled,
+    ActorStopped,
     Decision,
     DurableActor,
     FenceMoved,
@@ -26,7 +27,13 @@ from trouper import (
 from trouper.actors import inspect
 from trouper.actors.groups import EffectHost
 from trouper.actors.operations import Operation, Operations
-from trouper.errors import DrainDeferred, GroupShapeError, OperationForgotten, ScopeBusy
+from trouper.errors import (
+    DrainDeferred,
+    GroupShapeError,
+    OperationForgotten,
+    ScopeBusy,
+    SignalRefused,
+)
 from trouper.store import Store, record
 from trouper.testing.schedules import Simulation
 from trouper.testing.schedules._durable import GatedClock
@@ -64,6 +71,11 @@ async def parent(act: Activation) -> str:
 async def racer(act: Activation) -> str:
     won = await act.race(act.call(answer, "a"), act.sleep(5), losers="cancel")
     return "answered" if won.position == 0 else "late"
+
+
+@durable(name="schedules.waiter")
+async def waiter(act: Activation) -> list[Any]:
+    return [await act.signal("go"), await act.signal("go")]
 
 
 def crashes(sim: Simulation, start: Callable[[Simulation], None], budget: int = 1) -> None:
@@ -144,6 +156,24 @@ async def group_of_two_hosts(sim: Simulation) -> Scene:
     sim.start(client, sim.system.host, name="client")
     sim.start(client, other, name="other client")
     sim.start(drain, name="drain")
+    yield
+    assert len(won) == 2
+    assert won[0] == won[1]
+    assert other.running == 0
+    check(sim)
+
+
+async def group_of_two_hosts_with_a_lease(sim: Simulation) -> Scene:
+    """The second one comes when the lease of the first would have ended, were it not renewed."""
+    other = second_host(sim)
+    won: list[Any] = []
+
+    async def client(host: EffectHost, after: float) -> None:
+        await trio.sleep(after)
+        won.append(await race(host, "g", [slow.call(40.0)]))
+
+    sim.start(client, sim.system.host, 0.0, name="client")
+    sim.start(client, other, 35.0, name="other client")
     yield
     assert len(won) == 2
     assert won[0] == won[1]
@@ -254,7 +284,7 @@ async def operation_and_a_deadline(sim: Simulation) -> Scene:
 
 # --- activations ----------------------------------------------------------------------------------
 
-ALL = [single, two_steps, parent, racer]
+ALL = [single, two_steps, parent, racer, waiter]
 
 
 async def activation_is_started_twice(sim: Simulation) -> Scene:
@@ -334,6 +364,34 @@ async def activation_is_forgotten_and_crashes(sim: Simulation) -> Scene:
     check(sim)
 
 
+async def signals_are_taken_once(sim: Simulation) -> Scene:
+    """Each one by one wait, whatever crashes; a repeat under its id changes nothing."""
+    got: list[list[int]] = []
+
+    async def client() -> None:
+        got.append(await sim.system.run(waiter, key="k"))
+
+    async def sender(n: int) -> None:
+        while sim.system.status("k") == "unknown":  # noqa: ASYNC110 - clients do poll
+            await trio.sleep(1)
+        try:
+            await sim.system.signal("k", "go", n, id=f"signal {n}")
+        except SignalRefused as refused:
+            if refused.reason != "ended":
+                raise
+
+    def start(sim: Simulation) -> None:
+        sim.start(client, name="client")
+        for n in (1, 2):
+            sim.start(sender, n, name=f"sender {n}")
+
+    crashes(sim, start)
+    yield
+    assert all(sorted(each) == [1, 2] and each == got[0] for each in got)
+    assert got
+    check(sim)
+
+
 # --- durable actors -------------------------------------------------------------------------------
 
 
@@ -403,3 +461,31 @@ def durable_actor_keeps_what_it_acknowledged(sim: Simulation) -> Scene:
 
 def durable_actor_asked_again_without_an_id(sim: Simulation) -> Scene:
     return acknowledged(sim, under_ids=False)
+
+
+async def durable_actor_is_killed(sim: Simulation) -> Scene:
+    """What it says did not happen is not there, and what it answered is."""
+    got: dict[int, int | str] = {}
+
+    async def client(n: int) -> None:
+        account = await sim.system.actor(Account, "alice")
+        try:
+            got[n] = await account.ask(Add(n))
+        except (ActorStopped, OutcomeUnknown) as error:
+            got[n] = type(error).__name__
+
+    async def killer() -> None:
+        (await sim.system.actor(Account, "alice")).kill()
+
+    sim.start(client, 1, name="client")
+    sim.start(client, 2, name="other client")
+    sim.start(killer, name="killer")
+    yield
+    facts = [fact.value.n for fact in sim.journal.history("alice")]
+    assert len(got) == 2
+    for n, answered in got.items():
+        if answered == "ActorStopped":
+            assert n not in facts
+        elif isinstance(answered, int):
+            assert answered == sum(facts[: facts.index(n) + 1])
+    check(sim)

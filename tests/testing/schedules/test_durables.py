@@ -10,7 +10,7 @@ from outcome import Value
 from tests.testing.schedules import durables
 
 from trouper.actors.operations import _actor as operation_actor
-from trouper.testing.schedules import Options, Report, Scenario, scenario_play, search
+from trouper.testing.schedules import Options, Report, Rules, Scenario, scenario_play, search
 from trouper.testing.schedules._journal import JournalStore
 
 PLAIN = Options()
@@ -36,7 +36,9 @@ SAMPLED: dict[Scenario, Options] = {
     durables.activation_is_cancelled_and_crashes: ACTIVITIES,
     durables.child_is_cancelled_and_crashes: ACTIVITIES,
     durables.activation_is_forgotten_and_crashes: ACTIVITIES,
+    durables.signals_are_taken_once: ACTIVITIES,
     durables.durable_actor_keeps_what_it_acknowledged: PLAIN,
+    durables.durable_actor_is_killed: PLAIN,
 }
 
 
@@ -83,6 +85,13 @@ def test_a_scenario_ends_well_in_every_schedule(scenario: Scenario) -> None:
 def test_samples_of_larger_scenarios_end_well(scenario: Scenario, options: str) -> None:
     chosen = SAMPLED[scenario] if options == "with" else LATE
     require_clean(explored(scenario, chosen, "portfolio", 20))
+
+
+def test_a_lease_that_ends_early_gives_one_result() -> None:
+    """At any time: a renewal may be late, and another host takes the child over meanwhile."""
+    rules = Rules(time="anytime")
+    scenario = durables.group_of_two_hosts_with_a_lease
+    require_clean(explored(scenario, LATE, "portfolio", 40, rules=rules))
 
 
 # --- planted --------------------------------------------------------------------------------------
