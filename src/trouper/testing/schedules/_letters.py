@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Final, final
 
 from ...mailbox import DRAINING, STOPPED, Ask, Control, Owed, Traced, bare
@@ -64,6 +65,7 @@ class Mail:
         self._inboxes: dict[ScheduledRef, ScheduledInbox] = {}
         self._waiting: dict[ScheduledRef, list[tuple[Event, Any]]] = {}  # what waits in which box
         self._places: dict[Event, tuple[ScheduledRef, Any, int]] = {}
+        self._jumped: set[ScheduledRef] = set()  # somebody more urgent came before the others
         self._owed: dict[Owed, Letter] = {}  # messages of the runtime itself
         self._lives: dict[ScheduledRef, str] = {}  # what a look at an actor's state is called
 
@@ -185,7 +187,7 @@ class Mail:
         self.taken.add(event)
         ref, entry, _ = self._places[event]
         self.touched(ref)
-        self._gate.step.shares.add(f"lane of {self.name_of(ref)}")
+        self._jumped.discard(ref)
         inbox = self._inboxes.get(ref)
         if inbox is not None:
             inbox.hand(entry)
@@ -209,8 +211,12 @@ class Mail:
             return False
         if ref.now > DRAINING:
             return ref.now != STOPPED
-        inbox = self._inboxes.get(ref)
-        return ref.worker is not None and (inbox is None or not inbox.wishes())
+        lane, inbox = pending(ref.control), self._inboxes.get(ref)
+        if inbox is None:
+            return ref.worker is not None or bool(lane) or ref in self._jumped
+        wishes = inbox.wishes()
+        is_owed = any(match(message_of(entry)) for match in wishes for entry in lane)
+        return ref.worker is not None and (not wishes or is_owed)
 
     # --- what came and went -----------------------------------------------------------------------
 
@@ -242,14 +248,30 @@ class Mail:
                 self._places[event] = ref, entry, letter.stamp
                 if event not in before:
                     self._gate.step.creates.append((letter.stamp, event))
-                    if letter.how not in SENT:  # it goes before the mail
-                        self._gate.note(shares=(f"lane of {self.name_of(ref)}",))
             if found:
+                self._note_jump(ref, found, before)
                 self._waiting[ref] = found
         for event in before:
             if event not in self._places and event not in self.taken:
                 self.taken.add(event)
                 self._gate.gone(event)
+                self.touched(before[event][0])  # there is room for another one now
+
+    def _note_jump(
+        self, ref: ScheduledRef, found: list[tuple[Event, Any]], before: Container[Event]
+    ) -> None:
+        """Note that something has come which goes before the mail.
+
+        No mail can be next then: it is as if the turn of that had begun already, and what could
+        have come first is a race with the step that put it there.
+        """
+        lane = ref.control or ()
+        is_owed = any(entry in lane and event not in before for event, entry in found)
+        is_ahead = ref.intake.priority is not None and found[0][0] not in before and len(found) > 1
+        if is_owed or is_ahead:
+            self._gate.step.also[self.name_of(ref)] = None
+        if is_ahead:
+            self._jumped.add(ref)
 
     def _is_new(self, letter: Letter) -> bool:
         return letter.event is None or letter.event in self.taken

@@ -155,12 +155,23 @@ class Gated(Followed):
             gate = _gate_of(self)
             await gate.hold(("end", self), gate.owners.short(self.path), "its end")
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pass runs now. To look at that depends on the end of a turn."""
+        gate = _gate_of(self)
+        gate.note(looks=(f"turn of {gate.owners.short(self.path)}",))
+        return self.worker is not None
+
     async def wait_pass_over(self) -> None:
         gate = _gate_of(self)
-        await gate.hold(("turn", self), gate.owners.short(self.path), "the end of its turn")
+        name = gate.owners.short(self.path)
+        gate.note(looks=(f"turn of {name}",))
+        await gate.hold(("turn", self), name, "the end of its turn")
 
     def pass_over(self) -> None:
-        _gate_of(self).let_go(("turn", self))
+        gate = _gate_of(self)
+        gate.note(shares=(f"turn of {gate.owners.short(self.path)}",))
+        gate.let_go(("turn", self))
 
 
 @final
