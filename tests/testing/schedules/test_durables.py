@@ -69,6 +69,7 @@ def test_reduction_leaves_nothing_out(scenario: Scenario) -> None:
     assert sleep.signatures == reduced.signatures
 
 
+@pytest.mark.proves("Schedules: durable work")
 @pytest.mark.parametrize("scenario", WHOLE, ids=lambda each: each.__name__)
 def test_a_scenario_ends_well_in_every_schedule(scenario: Scenario) -> None:
     reduced, sampled = (
@@ -80,6 +81,7 @@ def test_a_scenario_ends_well_in_every_schedule(scenario: Scenario) -> None:
     assert sampled.signatures <= reduced.signatures
 
 
+@pytest.mark.proves("Schedules: durable work")
 @pytest.mark.parametrize("options", ["with", "late"])
 @pytest.mark.parametrize("scenario", SAMPLED, ids=lambda each: each.__name__)
 def test_samples_of_larger_scenarios_end_well(scenario: Scenario, options: str) -> None:

@@ -232,6 +232,7 @@ def refuses(store: JournalStore) -> list[type[BaseException]]:
     return [type(verdict.error) for verdict in found if isinstance(verdict, Error)]
 
 
+@pytest.mark.proves("Schedules: a crash fences the journal")
 async def test_who_survives_a_crash_reads_and_writes_nothing_any_more() -> None:
     gate, verdicts = Hand(), list[str]()
     journal = Journal(gate)
@@ -262,6 +263,7 @@ async def test_who_survives_a_crash_reads_and_writes_nothing_any_more() -> None:
     assert [key for key, _ in journal.scan("record", b"", Row)] == [b"kept"]
 
 
+@pytest.mark.proves("Schedules: a crash fences the journal")
 async def test_the_next_life_begins_on_the_same_rows_with_a_higher_epoch() -> None:
     journal = Journal()
     async with journal.store() as store:
