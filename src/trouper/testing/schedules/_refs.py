@@ -126,7 +126,7 @@ class Gated(Followed):
             if asker is not None:
                 waits.leave(asker, self)
             if self.senders is not None:
-                self.forget_ask(ask)
+                self._leave(ask)()
         if ask.error is not None:
             raise ask.error
         return ask.value
@@ -144,8 +144,15 @@ class Gated(Followed):
             if waiter is not None:
                 self.system.waits.leave(waiter, self)
 
-    def _leave(self, task: Task) -> Callable[[], None]:
-        return lambda: forget(self, task)
+    def _leave(self, who: Task | Ask) -> Callable[[], None]:
+        """Return what takes one out of the line for room: others move up."""
+
+        def leave() -> None:
+            gate = _gate_of(self)
+            gate.note(shares=(f"mail of {gate.owners.short(self.path)}",))
+            forget(self, who)
+
+        return leave
 
     def let_go(self, sender: Task, error: BaseException | None) -> None:
         _gate_of(self).let_go(sender, error)
