@@ -125,7 +125,7 @@ class Gated(Followed):
         finally:
             if asker is not None:
                 waits.leave(asker, self)
-            if self.senders is not None:
+            if ask in (self.senders or ()):
                 self._leave(ask)()
         if ask.error is not None:
             raise ask.error
