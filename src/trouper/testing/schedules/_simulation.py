@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVarTuple, Unpack
 from ...actors import ActorSystem
 from ...actors.activations import HISTORY_LIMIT
 from ...actors.groups import SIGNALS_KEPT
+from ...errors import OptionRefused
 
 if TYPE_CHECKING:
     from ...mailbox import Overflow
@@ -29,8 +30,10 @@ class Options:
     """How the system of a scenario is opened, anew for every schedule.
 
     Args:
-        effects, activities, cells, strategy, shutdown, mailbox, overflow, history_limit,
-            signal_limit, keep_groups, seed: As for `open_system`.
+        effects, activities, strategy, shutdown, mailbox, overflow, history_limit, signal_limit,
+            keep_groups, seed: As for `open_system`.
+        cells: Makes the pool, anew for every life of the system, such as
+            ``lambda: CellPool(2, transport="lock-step")``; a threaded pool is not controlled.
         ask_safety: Seconds after which a pending ask ends; None: never, it is a `Deadlock`.
         uncontrolled: What becomes of a task that waits for what no schedule controls, a thread or
             a socket: *error* ends the schedule with `UncontrolledWait`, *serialize* waits for it,
@@ -41,7 +44,7 @@ class Options:
 
     effects: Iterable[Any] = ()
     activities: Iterable[Any] = ()
-    cells: Any = None
+    cells: Callable[[], Any] | None = None
     strategy: Strategy | None = None
     shutdown: float = 5.0
     ask_safety: float | None = None
@@ -54,10 +57,17 @@ class Options:
     uncontrolled: Uncontrolled = "error"
     late_verdicts: bool = False
 
+    def __post_init__(self) -> None:
+        if self.cells is not None and not callable(self.cells):
+            raise OptionRefused(
+                f"cells takes what makes a pool, such as lambda: CellPool(1), not {self.cells!r}: "
+                "each schedule, and each life after a crash, has one of its own"
+            )
+
     def for_system(self) -> dict[str, Any]:
         """Return what a system is opened with, but for its store."""
         return {
-            "cells": self.cells,
+            "cells": None if self.cells is None else self.cells(),
             "listed": [*self.effects, *self.activities],
             "strategy": self.strategy,
             "shutdown": self.shutdown,
