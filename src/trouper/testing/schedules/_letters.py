@@ -200,9 +200,13 @@ class Mail:
         """Run the passes that serve nobody: of closed mailboxes, and of those that gave up."""
         self.look()
         idle = [r for r in self._listed if r.now > DRAINING or not self._waiting.get(r)]
+        is_served = False
         for ref in idle:
-            self._listed.pop(ref).release(ref)
-        return bool(idle)
+            ready = self._listed.pop(ref)
+            if not ready.dispatcher.closed:  # of a dedicated actor that has ended
+                ready.release(ref)
+                is_served = True
+        return is_served
 
     def is_busy(self, name: str) -> bool:
         """Tell whether an actor takes no message now: it is in the middle of a turn, or failed."""
