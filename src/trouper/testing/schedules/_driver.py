@@ -64,6 +64,7 @@ class World:
         self.clock = MockClock()
         self.gate = Gate(self.clock)
         self.stillness = Stillness(self.gate, self._at_rest)
+        self.gate.go_on = self.stillness.go_on
         self._outside = Outside(self.gate, self.clock)
         self.watched = WatchedClock(self.clock, self.gate.time_read)
         self._scenario = scenario

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import trio
+from trio.lowlevel import current_task
 
 from ...actors._dead_letters import DeadLetters
 from ...actors._instruments import Instrument
@@ -42,6 +43,17 @@ class GatedReady:
     def __len__(self) -> int:
         return len(self._through)
 
+    def __bool__(self) -> bool:
+        """Ask for the next event when a worker is done with the last one and nothing else can run.
+
+        So that worker goes on with it, and neither a task nor trio's loop has a turn in between.
+        """
+        if not self._through and self.dispatcher.owned:
+            worker = self.dispatcher.workers[current_task()]
+            worker.running = worker.ask = None  # as when it waits
+            self._gate.go_on()
+        return bool(self._through)
+
     def append(self, item: Any, /) -> None:
         """Take what could be run from now on."""
         if isinstance(item, Job):
@@ -60,6 +72,7 @@ class GatedReady:
     def release(self, item: Any) -> None:
         """Let something run."""
         self._through.append(item)
+        self._gate.is_served = True
         if self.dispatcher.parked:
             self.dispatcher.wake()
 
@@ -83,7 +96,7 @@ class GatedDispatcher(Dispatcher):
     def wake(self) -> None:
         """Call a worker if there is anything to do for it."""
         self.require_thread()
-        if self.ready:
+        if len(self.ready):
             super().wake()
 
     def enlist(self, stepper: Stepper) -> None:

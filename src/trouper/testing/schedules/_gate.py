@@ -79,6 +79,8 @@ class Gate:
         self.life = 0
         self.number = 0  # steps so far
         self.is_driven = False  # the driver acts, between two steps of tasks
+        self.is_served = False  # it has something for a worker, which may be the one that asked
+        self.go_on: Callable[[], None]  # asks the driver for it
         self.is_over = False  # the scenario has ended, or is ending: no client starts any more
         self.step = Step(None)
         self.last: Event | None = None

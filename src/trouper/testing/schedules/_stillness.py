@@ -45,7 +45,12 @@ class Stillness(trio.abc.Instrument):
     def after_task_step(self, task: Task) -> None:
         """See `trio.abc.Instrument`."""
         if not self._runnable:
-            self._gate.is_driven = True
-            while not self._runnable and self._at_rest():
-                pass
-            self._gate.is_driven = False
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Drive until a task can run, or until there is something for the worker that asks."""
+        gate = self._gate
+        gate.is_driven, gate.is_served = True, False
+        while not (self._runnable or gate.is_served) and self._at_rest():
+            pass
+        gate.is_driven = False
