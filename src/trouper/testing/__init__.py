@@ -1,8 +1,8 @@
 """What tests of trouper, and of programs built on it, have in common.
 
-`Probe`, `TestKit` and `ManualClock` need nothing but trio. `explore`, `schedule_test`, `replay`
-and `simulate` play schedules of a scenario, and load the explorer when they are first asked for;
-the pytest plugin gives them ``--schedules`` and its like. The conformance suites are in
+`Probe`, `TestKit`, `ManualClock` and `FaultyStore` need nothing but trio. `explore`,
+`schedule_test`, `replay` and `simulate` play schedules of a scenario, and load the explorer when
+they are first asked for; the pytest plugin gives them ``--schedules`` and its like. The conformance suites are in
 `trouper.testing.conformance`, Hypothesis's side of schedules is in `trouper.testing.hypothesis`;
 both need the ``testing`` extra.
 """
@@ -11,11 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from ._clock import ManualClock as ManualClock
+from ._faulty_store import FaultyStore as FaultyStore
 from ._kit import TestKit as TestKit
 from ._probe import Probe as Probe
 
 __all__ = (
     "Failure",
+    "FaultyStore",
     "ManualClock",
     "Options",
     "Probe",
