@@ -2,9 +2,9 @@
 
 `Probe`, `TestKit`, `ManualClock` and `FaultyStore` need nothing but trio. `explore`,
 `schedule_test`, `replay` and `simulate` play schedules of a scenario, and load the explorer when
-they are first asked for; the pytest plugin gives them ``--schedules`` and its like. The conformance suites are in
-`trouper.testing.conformance`, Hypothesis's side of schedules is in `trouper.testing.hypothesis`;
-both need the ``testing`` extra.
+they are first asked for; the pytest plugin gives them ``--schedules`` and its like. The
+conformance suites are in `trouper.testing.conformance`, Hypothesis's side of schedules is in
+`trouper.testing.hypothesis`; both need the ``testing`` extra.
 """
 
 from importlib import import_module
