@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio.testing
+from tests.conformance.planting import Catches, Faults, Patch
 
 from trouper.actors.groups import (
     Cancelled,
@@ -37,17 +38,7 @@ from trouper.errors import TrouperError
 from trouper.mailbox import Dispatcher
 from trouper.store import Tx
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-Catches = Callable[[str, Callable[[], None], trio.testing.MockClock], Awaitable[None]]
-FAULTS: list[tuple[str, Patch]] = []
-
-
-def breaks(law: str) -> Callable[[Patch], Patch]:
-    def plant(patch: Patch) -> Patch:
-        FAULTS.append((law, patch))
-        return patch
-
-    return plant
+breaks = Faults()
 
 
 @breaks("a_late_caller_sees_settlement_order")
@@ -336,10 +327,7 @@ def a_drain_takes_what_another_host_works_on(patch: pytest.MonkeyPatch) -> None:
     a_lease_of_another_host_is_no_obstacle(patch)
 
 
-@pytest.mark.parametrize(
-    ("law", "plant"),
-    [pytest.param(law, plant, id=f"{plant.__name__}-{law}") for law, plant in FAULTS],
-)
+@pytest.mark.parametrize(("law", "plant"), breaks.cases)
 async def test_a_planted_fault_is_caught(
     law: str,
     plant: Patch,

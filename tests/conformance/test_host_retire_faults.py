@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio.testing
+from tests.conformance.planting import Catches, Faults, Patch
 
 from trouper.actors.groups import (
     Disposition,
@@ -27,17 +27,7 @@ from trouper.actors.groups._rows import CHILD_TABLE, GROUP_TABLE, children_prefi
 from trouper.errors import GroupShapeError
 from trouper.store import Tx
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-Catches = Callable[[str, Callable[[], None], trio.testing.MockClock], Awaitable[None]]
-FAULTS: list[tuple[str, Patch]] = []
-
-
-def breaks(law: str) -> Callable[[Patch], Patch]:
-    def plant(patch: Patch) -> Patch:
-        FAULTS.append((law, patch))
-        return patch
-
-    return plant
+breaks = Faults()
 
 
 @breaks("a_retired_key_is_never_opened_again")
@@ -164,10 +154,7 @@ def news_of_others_are_taken_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupActor, "catch_up", catch_up)
 
 
-@pytest.mark.parametrize(
-    ("law", "plant"),
-    [pytest.param(law, plant, id=f"{plant.__name__}-{law}") for law, plant in FAULTS],
-)
+@pytest.mark.parametrize(("law", "plant"), breaks.cases)
 async def test_a_planted_fault_is_caught(
     law: str,
     plant: Patch,

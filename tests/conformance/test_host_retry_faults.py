@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio.testing
+from tests.conformance.planting import Catches, Faults, Patch
 
 from trouper.actors.groups import (
     Cancelled,
@@ -29,17 +29,7 @@ from trouper.actors.groups import attempt as sound_attempt
 from trouper.actors.groups._actor import RunningChild
 from trouper.actors.groups._rules import Claim, Lease
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-Catches = Callable[[str, Callable[[], None], trio.testing.MockClock], Awaitable[None]]
-FAULTS: list[tuple[str, Patch]] = []
-
-
-def breaks(law: str) -> Callable[[Patch], Patch]:
-    def plant(patch: Patch) -> Patch:
-        FAULTS.append((law, patch))
-        return patch
-
-    return plant
+breaks = Faults()
 
 
 @breaks("a_failed_attempt_is_followed_by_another_when_it_is_due")
@@ -111,14 +101,12 @@ def a_shutdown_in_the_back_off_is_a_failure(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_children.Children, "_over", over)
 
 
-@pytest.mark.parametrize(
-    ("law", "fault"), FAULTS, ids=[f"{fault.__name__}-{law}" for law, fault in FAULTS]
-)
+@pytest.mark.parametrize(("law", "plant"), breaks.cases)
 async def test_a_planted_fault_is_caught(
     law: str,
-    fault: Patch,
-    catches: Catches,
-    mock_clock: trio.testing.MockClock,
+    plant: Patch,
     monkeypatch: pytest.MonkeyPatch,
+    mock_clock: trio.testing.MockClock,
+    catches: Catches,
 ) -> None:
-    await catches(law, lambda: fault(monkeypatch), mock_clock)
+    await catches(law, lambda: plant(monkeypatch), mock_clock)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio.testing
+from tests.conformance.planting import Catches, Faults, Patch
 
 from trouper.actors.groups import (
     ChildRow,
@@ -21,17 +21,7 @@ from trouper.actors.groups import (
 )
 from trouper.store import Tx, row_key
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-Catches = Callable[[str, Callable[[], None], trio.testing.MockClock], Awaitable[None]]
-FAULTS: list[tuple[str, Patch]] = []
-
-
-def breaks(law: str) -> Callable[[Patch], Patch]:
-    def plant(patch: Patch) -> Patch:
-        FAULTS.append((law, patch))
-        return patch
-
-    return plant
+breaks = Faults()
 
 
 @breaks("a_signal_child_takes_the_oldest_of_its_name")
@@ -92,10 +82,7 @@ def a_signal_is_left_when_it_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_signals.SignalTake, "settle", settle)
 
 
-@pytest.mark.parametrize(
-    ("law", "plant"),
-    [pytest.param(law, plant, id=f"{plant.__name__}-{law}") for law, plant in FAULTS],
-)
+@pytest.mark.parametrize(("law", "plant"), breaks.cases)
 async def test_a_planted_fault_is_caught(
     law: str,
     plant: Patch,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from tests.conformance.planting import Patch, objections
 
 from trouper.actors.groups import (
     Disposition,
@@ -21,11 +20,9 @@ from trouper.actors.groups import (
     _ledger,
 )
 from trouper.actors.groups._rows import GROUP_TABLE, group_key
-from trouper.errors import TrouperError
 from trouper.store import MemoryStore, Tx
 from trouper.testing.conformance import host
 
-Patch = Callable[[pytest.MonkeyPatch], None]
 SEEDS = range(25)
 
 
@@ -90,25 +87,5 @@ async def test_a_broken_host_has_a_history_of_its_own(
 async def objects(seed: int, clock: trio.testing.MockClock) -> bool:
     """Tell whether a history differs, or waits for ever for what the model has."""
     store = MemoryStore()
-    found: list[BaseException] = []
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(cancel_when_stuck, nursery.cancel_scope)
-        try:
-            bench = host.EmbeddedBench(lambda: store, clock)
-            await host.a_history_is_that_of_the_model(bench, seed)
-        except BaseException as error:
-            found += leaves(error)
-        nursery.cancel_scope.cancel()
-    assert all(isinstance(e, AssertionError | TrouperError | trio.Cancelled) for e in found), found
-    return bool(found)
-
-
-async def cancel_when_stuck(scope: trio.CancelScope) -> None:
-    await trio.testing.wait_all_tasks_blocked(0.05)
-    scope.cancel()
-
-
-def leaves(error: BaseException) -> list[Any]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in leaves(each)]
-    return [error]
+    bench = host.EmbeddedBench(lambda: store, clock)
+    return bool(await objections(host.a_history_is_that_of_the_model, bench, seed))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from tests.conformance.planting import Faults, Patch, assert_caught
 
 from trouper.actors.groups import Completed, EffectHost, encode_outcome
 from trouper.actors.groups._board import Board
@@ -25,21 +26,11 @@ from trouper.actors.operations import (
 )
 from trouper.actors.operations._actor import Attempt, Claim, Observe, OperationActor
 from trouper.actors.operations._rows import NOBODY, TABLE, operation_key
-from trouper.errors import TrouperError
 from trouper.store import MemoryStore, Tx
 from trouper.testing.conformance import operations
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-FAULTS: list[tuple[str, Patch]] = []
+breaks = Faults()
 PENDING, RUNNING, UNKNOWN, FAILED, COMPLETED = OperationStatus
-
-
-def breaks(law: str) -> Callable[[Patch], Patch]:
-    def plant(patch: Patch) -> Patch:
-        FAULTS.append((law, patch))
-        return patch
-
-    return plant
 
 
 def merging(
@@ -317,49 +308,19 @@ def forget_takes_what_is_live(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Operations, "forget", forget)
 
 
-@pytest.mark.parametrize(
-    ("law", "plant"),
-    [pytest.param(law, plant, id=f"{plant.__name__}-{law}") for law, plant in FAULTS],
-)
+@pytest.mark.parametrize(("law", "plant"), breaks.cases)
 async def test_a_planted_fault_is_caught(
     law: str,
     plant: Patch,
     monkeypatch: pytest.MonkeyPatch,
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    assert await objections(law, mock_clock) == [], "the law holds without the fault"
-    plant(monkeypatch)
-    broken = await objections(law, mock_clock)
-    # A fault that merely crashes would prove nothing: the law itself objects, or waits for ever
-    # for what the rule promises.
-    assert broken
-    assert all(isinstance(e, AssertionError | TrouperError | trio.Cancelled) for e in broken)
+    def bench() -> operations.EmbeddedOperations:
+        store = MemoryStore()
+        return operations.EmbeddedOperations(lambda: store, mock_clock)
+
+    await assert_caught(law, operations.LAWS, bench, lambda: plant(monkeypatch))
 
 
 def test_every_law_is_failed_by_some_fault() -> None:
-    assert {law.__name__ for law in operations.LAWS} == {law for law, _ in FAULTS}
-
-
-async def objections(law: str, clock: trio.testing.MockClock) -> list[BaseException]:
-    store = MemoryStore()
-    subject = {each.__name__: each for each in operations.LAWS}[law]
-    found: list[BaseException] = []
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(cancel_when_stuck, nursery.cancel_scope)
-        try:
-            await subject(operations.EmbeddedOperations(lambda: store, clock))
-        except BaseException as error:
-            found.extend(leaves(error))
-        nursery.cancel_scope.cancel()
-    return found
-
-
-async def cancel_when_stuck(scope: trio.CancelScope) -> None:
-    await trio.testing.wait_all_tasks_blocked(0.05)
-    scope.cancel()
-
-
-def leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in leaves(each)]
-    return [error]
+    assert {law.__name__ for law in operations.LAWS} == breaks.laws
