@@ -38,7 +38,8 @@ class Actor(Generic[M]):
         """Run once for every instance when it ends, shielded, within the shutdown budget.
 
         It runs before a restart too; ``why.kind`` is *crashed* then, or *shutdown* when a sibling's
-        failure took this actor along.
+        failure took this actor along. It does not run when `started` fails at the spawn: there is
+        no actor then, and `started` cleans up behind itself.
         """
 
 

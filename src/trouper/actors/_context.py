@@ -179,8 +179,9 @@ class Context(Spawner, Generic[M]):
         """Run ``fn(*args)`` beside the turns of this actor; ``to(result)`` comes as a message.
 
         The message goes before user messages. Pipes end with the instance: a crash, a restart and a
-        stop cancel them and wait for them, and drop their results. Asks in a pipe are nobody's
-        turn: asking this very actor is fine.
+        stop cancel them and wait for them, and drop what they come to. A message that came before
+        is mail like any other: the next instance handles it. Asks in a pipe are nobody's turn:
+        asking this very actor is fine.
 
         Args:
             fn: The work; it runs in a task of its own.
