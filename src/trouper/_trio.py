@@ -240,7 +240,8 @@ def has_callbacks() -> bool:
 
     `trio.lowlevel.current_statistics` says so as well, and fifty things more.
     """
-    return bool(GLOBAL_RUN_CONTEXT.runner.entry_queue.size())
+    calls = GLOBAL_RUN_CONTEXT.runner.entry_queue
+    return bool(calls.queue or calls.idempotent_queue)
 
 
 def io_waits() -> int:

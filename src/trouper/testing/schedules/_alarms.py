@@ -56,7 +56,7 @@ class Alarms:
 
     def next(self) -> Event | None:
         """Return what is due first; None if nothing is, or only what looks after things."""
-        if all(event.target.startswith(DAEMONS) for event in self._due):
+        if not self._due or all(event.target.startswith(DAEMONS) for event in self._due):
             return None
         return min(self._due, key=lambda event: (self._due[event][0], event))
 
@@ -94,6 +94,8 @@ class Alarms:
 
     def look(self) -> None:
         """See which deadlines there are now, at the end of a step."""
+        if not self._scopes:
+            return
         gate = self._gate
         for scope, known in list(self._scopes.items()):
             if gate.deadlines.due(scope) is None:

@@ -164,6 +164,7 @@ class World:
                 self._once()
         except BaseException as exc:
             self._error = self._error or exc
+            self.gate.rest()
             self._playing = self._crashing = None
             self._end(cut=True)
         return True
@@ -203,9 +204,9 @@ class World:
         course, gate = self._course, self.gate
         if self._playing is not None:
             course.done(self._playing, gate.footprint())
-            gate.rest()
             self._playing = None
         if self._explorer is None or self._life.is_leaving:
+            gate.rest()
             if self._explorer is not None and self._life.ended.is_set():
                 self._end(cut=self._life.error is not None)
             else:
@@ -220,6 +221,7 @@ class World:
         offered = [] if must else gate.enabled()
         event = course.next([*offered, *self._crashes(must)], must=must)
         if event is None:
+            gate.rest()
             if not course.is_cut and course.failure is None:
                 course.finish(gate.waits())
             self._end(cut=course.is_cut or course.failure is not None)

@@ -8,7 +8,6 @@ up to where every task waits again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import outcome
 import trio
-from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule
+from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule
 
 from ..._trio import HeldDeadlines
 from ...mailbox import Ask, Job
@@ -27,6 +26,7 @@ from ._course import Wait
 from ._event import Event, Footprint, Kind
 from ._letters import Letter, Mail
 from ._owners import Owners
+from ._step import Held, Step
 
 if TYPE_CHECKING:
     from ...actors._ref import Ref
@@ -39,39 +39,6 @@ ATTEMPTS: Final = "effect "  # what names of the tasks begin with that do that w
 
 
 @final
-class Step:
-    """What a step under way has touched so far."""
-
-    def __init__(self, event: Event | None) -> None:
-        self.event = event
-        self.creates: list[tuple[int, Event]] = []  # with the stamp of each
-        self.withdraws: dict[Event, None] = {}
-        self.reads: set[str] = set()
-        self.writes: set[str] = set()
-        self.scans: set[str] = set()
-        self.fills: set[str] = set()
-        self.shares: set[str] = set()
-        self.looks: set[str] = set()
-        self.also: dict[str, None] = {}
-        self.arms = False
-
-
-@final
-class Held:
-    """A task that waits for what only an event can bring."""
-
-    __slots__ = ("asked", "event", "owner", "sender", "task", "what")
-
-    def __init__(self, owner: str, sender: str, what: str, asked: Event | None) -> None:
-        self.owner = owner
-        self.sender = sender
-        self.what = what
-        self.asked = asked  # the delivery of the request
-        self.task: Task = current_task()
-        self.event: Event | None = None  # once it may go on
-
-
-@final
 class Gate:
     """One for all lives of a schedule."""
 
@@ -80,7 +47,8 @@ class Gate:
         self.number = 0  # steps so far
         self.is_driven = False  # the driver acts, between two steps of tasks
         self.is_served = False  # it has something for a worker, which may be the one that asked
-        self.go_on: Callable[[], None]  # asks the driver for it
+        self.is_switched = False  # a task came to wait since nobody waited outside
+        self.go_on: Callable[[], None]  # asks the driver for the next event
         self.is_over = False  # the scenario has ended, or is ending: no client starts any more
         self.step = Step(None)
         self.last: Event | None = None
@@ -91,7 +59,7 @@ class Gate:
         self.deadlines = HeldDeadlines(lambda scope: self.alarms.deadline_set(scope))
         self.stamps = count()
         self.keys = count(1)
-        self._counts: Counter[tuple[Kind, str, str, str, int]] = Counter()
+        self._counts: dict[tuple[Kind, str, str, str, int], int] = {}
         self._offers: dict[Event, tuple[int, Callable[[], None]]] = {}
         self._held: dict[Hashable, list[Held]] = {}
         self._running: set[str] = set()  # jobs and clients that have begun and not ended
@@ -126,8 +94,8 @@ class Gate:
     def mint(self, kind: Kind, target: str, sender: str, what: str) -> Event:
         """Name an event that is born now."""
         key = (kind, target, sender, what, self.life)
-        self._counts[key] += 1
-        return Event(kind, target, sender, what, self._counts[key], self.life)
+        self._counts[key] = number = self._counts.get(key, 0) + 1
+        return Event(kind, target, sender, what, number, self.life)
 
     # --- what may happen --------------------------------------------------------------------------
 
@@ -189,9 +157,10 @@ class Gate:
 
     def settle(self) -> bool:
         """Let that happen which is no event; return whether there was anything."""
-        for ask, waiting in list(self._held.items()):
-            if isinstance(ask, Ask) and ask.done and waiting[0].event is None:
-                self.let_go(ask)
+        if self._held:
+            for ask, waiting in list(self._held.items()):
+                if ask.__class__ is Ask and ask.done and waiting[0].event is None:
+                    self.let_go(ask)
         return self.mail.settle()
 
     def pending(self) -> list[Event]:
@@ -218,19 +187,20 @@ class Gate:
             kept = set(created)
             born = {event for _, event in step.creates}
             withdrawn = tuple(e for e in step.withdraws if e in kept or e not in born)
-        also = tuple((n, self._is_busy(n)) for n in step.also if n != step.event.target)
+        me = step.event.target
+        also = [(n, self._is_busy(n)) for n in step.also if n != me] if step.also else ()
         return Footprint(
-            creates=tuple(created),
-            withdraws=withdrawn,
-            reads=frozenset(step.reads) if step.reads else NOTHING,
-            writes=frozenset(step.writes) if step.writes else NOTHING,
-            shares=frozenset(step.shares) if step.shares else NOTHING,
-            arms=step.arms,
-            busy=self._is_busy(step.event.target),
-            scans=frozenset(step.scans) if step.scans else NOTHING,
-            fills=frozenset(step.fills) if step.fills else NOTHING,
-            looks=frozenset(step.looks - step.shares) if step.looks else NOTHING,
-            also=also,
+            tuple(created),
+            withdrawn,
+            frozenset(step.reads) if step.reads else NOTHING,
+            frozenset(step.writes) if step.writes else NOTHING,
+            frozenset(step.shares) if step.shares else NOTHING,
+            step.arms,
+            self._is_busy(me),
+            frozenset(step.scans) if step.scans else NOTHING,
+            frozenset(step.fills) if step.fills else NOTHING,
+            frozenset(step.looks - step.shares) if step.looks else NOTHING,
+            tuple(also),
         )
 
     def rest(self) -> None:
@@ -252,12 +222,18 @@ class Gate:
     ) -> None:
         """Take in what the step under way touched; see `Footprint`."""
         step = self.step
-        step.reads.update(reads)
-        step.writes.update(writes)
-        step.scans.update(scans)
-        step.fills.update(fills)
-        step.shares.update(shares)
-        step.looks.update(looks)
+        if shares:
+            step.shares.update(shares)
+        if looks:
+            step.looks.update(looks)
+        if reads:
+            step.reads.update(reads)
+        if writes:
+            step.writes.update(writes)
+        if scans:
+            step.scans.update(scans)
+        if fills:
+            step.fills.update(fills)
 
     # --- waiting ----------------------------------------------------------------------------------
 

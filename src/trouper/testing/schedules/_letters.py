@@ -50,6 +50,18 @@ class Letter:
 
 
 @final
+class _Known:
+    """What a mailbox is called in events and footprints: that never changes."""
+
+    __slots__ = ("life", "mail", "name")
+
+    def __init__(self, name: str, is_crowded: bool) -> None:
+        self.name = name
+        self.life = f"life of {name}"  # a look at the actor's state
+        self.mail = f"mail of {name}" if is_crowded else None
+
+
+@final
 class Mail:
     """All mailboxes of a system, as far as the next step is concerned."""
 
@@ -58,7 +70,7 @@ class Mail:
         self.taken: set[Event] = set()
         self._boxes: dict[ScheduledRef, None] = {}
         self._names: dict[str, ScheduledRef] = {}
-        self._known: dict[ScheduledRef, str] = {}
+        self._known: dict[ScheduledRef, _Known] = {}
         self.is_stale = False  # something ran since the last look
         self._listed: dict[ScheduledRef, GatedReady] = {}
         self._idle: list[tuple[GatedReady, Any]] = []  # on ready, and no event
@@ -67,7 +79,6 @@ class Mail:
         self._places: dict[Event, tuple[ScheduledRef, Any, int]] = {}
         self._jumped: set[ScheduledRef] = set()  # somebody more urgent came before the others
         self._owed: dict[Owed, Letter] = {}  # messages of the runtime itself
-        self._lives: dict[ScheduledRef, str] = {}  # what a look at an actor's state is called
 
     # --- what refs and queues say -----------------------------------------------------------------
 
@@ -100,16 +111,15 @@ class Mail:
 
     def touched(self, ref: ScheduledRef) -> None:
         """Note that the step under way puts something into a mailbox, or takes it out."""
-        self.looked(ref)
-        if is_crowded(ref):
-            self._gate.note(shares=(f"mail of {self.name_of(ref)}",))
+        known = self._known.get(ref) or self._know(ref)
+        step = self._gate.step
+        step.looks.add(known.life)
+        if known.mail is not None:
+            step.shares.add(known.mail)
 
     def looked(self, ref: ScheduledRef) -> None:
         """Note that the step under way depends on whether an actor lives."""
-        life = self._lives.get(ref)
-        if life is None:
-            life = self._lives[ref] = f"life of {self.name_of(ref)}"
-        self._gate.step.looks.add(life)
+        self._gate.step.looks.add((self._known.get(ref) or self._know(ref)).life)
 
     def changed(self, ref: ScheduledRef) -> None:
         """Note that an actor begins, fails, stops or lives again.
@@ -117,19 +127,22 @@ class Mail:
         Until it can take messages it is in the middle of something, as in a turn.
         """
         name = self.name_of(ref)
-        self._gate.note(shares=(f"life of {name}",))
-        self._gate.step.also[name] = None
+        step = self._gate.step
+        step.shares.add(f"life of {name}")
+        step.also[name] = None
         if ref.now == STOPPED:
             self._boxes.pop(ref, None)
             self._inboxes.pop(ref, None)
 
     def name_of(self, ref: ScheduledRef) -> str:
         """Return the name of an actor in events."""
-        name = self._known.get(ref)
-        if name is None:
-            name = self._known[ref] = self._gate.owners.short(ref.path)
-            self._names.setdefault(name, ref)
-        return name
+        return (self._known.get(ref) or self._know(ref)).name
+
+    def _know(self, ref: ScheduledRef) -> _Known:
+        name = self._gate.owners.short(ref.path)
+        known = self._known[ref] = _Known(name, is_crowded(ref))
+        self._names.setdefault(name, ref)
+        return known
 
     @staticmethod
     def _ref_of(target: Ref[Any]) -> ScheduledRef:
@@ -150,14 +163,16 @@ class Mail:
         return found
 
     def _of_box(self, ref: ScheduledRef) -> list[Event]:
-        waiting = self._waiting.get(ref, [])
+        waiting = self._waiting.get(ref)
         if not waiting:
             return []
-        if ref.control and (q := ref.queue) is not None and not _is_behind(q):
+        if not ref.control:
+            if len(waiting) > 1 and is_crowded(ref):
+                return [waiting[0][0]]
+            return [event for event, _ in waiting]
+        if (q := ref.queue) is not None and not _is_behind(q):
             return [waiting[0][0]]  # the control lane goes first
-        mail = waiting[len(pending(ref.control)) :]
-        events = [event for event, _ in mail]
-        return events[:1] if is_crowded(ref) or ref.control else events
+        return [event for event, _ in waiting[len(pending(ref.control)) :][:1]]
 
     def _of_inbox(self, ref: ScheduledRef, inbox: ScheduledInbox) -> list[Event]:
         found: dict[Event, None] = {}
@@ -192,7 +207,8 @@ class Mail:
         if inbox is not None:
             inbox.hand(entry)
             return
-        if ref.queue is not None and not ref.control:
+        q = ref.queue
+        if q is not None and not ref.control and q[0] is not entry:
             to_front(ref, entry)
         self._listed.pop(ref).release(ref)
 
@@ -215,7 +231,8 @@ class Mail:
             return False
         if ref.now > DRAINING:
             return ref.now != STOPPED
-        lane, inbox = pending(ref.control), self._inboxes.get(ref)
+        lane = pending(ref.control) if ref.control else ()
+        inbox = self._inboxes.get(ref)
         if inbox is None:
             return ref.worker is not None or bool(lane) or ref in self._jumped
         wishes = inbox.wishes()
@@ -232,32 +249,37 @@ class Mail:
         before = self._places
         fresh: list[tuple[ScheduledRef, Any, Letter]] = []
         placed: list[tuple[ScheduledRef, list[tuple[Any, Letter]]]] = []
+        taken = self.taken
         for ref in self._boxes:
-            if not ref.queue and not ref.control:
+            q, control = ref.queue, ref.control
+            if not q and not control:
                 continue
-            entries = [*pending(ref.control), *mail_of(ref.queue)]
+            entries = [*pending(control), *mail_of(q)] if control else mail_of(q)
             letters = [(entry, self._letter(entry)) for entry in entries]
             placed.append((ref, letters))
-            fresh += [(ref, e, at) for e, at in letters if self._is_new(at)]
+            for entry, letter in letters:
+                if letter.event is None or letter.event in taken:
+                    fresh.append((ref, entry, letter))
         for ref, _, letter in fresh:
             self._name(ref, letter)
         self._waiting = {}
-        self._places = {}
+        self._places = places = {}
         for ref, letters in placed:
             found: list[tuple[Event, Any]] = []
             for entry, letter in letters:
                 event = letter.event
                 assert event is not None
                 found.append((event, entry))
-                self._places[event] = ref, entry, letter.stamp
+                places[event] = ref, entry, letter.stamp
                 if event not in before:
                     self._gate.step.creates.append((letter.stamp, event))
             if found:
-                self._note_jump(ref, found, before)
+                if ref.control or ref.intake.priority is not None:
+                    self._note_jump(ref, found, before)
                 self._waiting[ref] = found
         for event in before:
-            if event not in self._places and event not in self.taken:
-                self.taken.add(event)
+            if event not in places and event not in taken:
+                taken.add(event)
                 self._gate.gone(event)
                 self.touched(before[event][0])  # there is room for another one now
 
@@ -276,9 +298,6 @@ class Mail:
             self._gate.step.also[self.name_of(ref)] = None
         if is_ahead:
             self._jumped.add(ref)
-
-    def _is_new(self, letter: Letter) -> bool:
-        return letter.event is None or letter.event in self.taken
 
     def _name(self, ref: ScheduledRef, letter: Letter) -> None:
         gate, what = self._gate, letter.what

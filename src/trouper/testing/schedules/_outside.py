@@ -62,12 +62,17 @@ class Outside:
         """Return what is waited for now, when every task waits."""
         if self._holds.count:
             return Wait("a thread", is_controlled=True)
+        if not self._gate.is_switched:
+            return None  # nothing began to wait since nothing did
         if self._limiter.borrowed_tokens:
             return Wait("a thread", is_controlled=False)
         waits = io_waits()
         if self._own < 0:
             self._own = waits
-        return Wait("a socket", is_controlled=False) if waits > self._own else None
+        if waits > self._own:
+            return Wait("a socket", is_controlled=False)
+        self._gate.is_switched = False
+        return None
 
 
 def _waiting() -> Iterator[tuple[str, str]]:

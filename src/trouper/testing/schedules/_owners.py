@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, final
 
@@ -13,6 +13,8 @@ from ...mailbox._worker import IDLE_NAME
 
 if TYPE_CHECKING:
     from ...actors._runtime import Runtime
+    from ...mailbox import Mailbox
+    from ...mailbox._worker import Worker
 
 
 @final
@@ -25,12 +27,14 @@ class Owners:
         self._named: dict[Task, str | None] = {}
         self._next: list[str | None] = []
         self._counts: dict[str, int] = {}
+        self._shorts: dict[Mailbox | Job, str] = {}
 
     def attach(self, runtime: Runtime) -> None:
         """Begin with the system of another life."""
         self._runtime = runtime
         self._prefix = f"/{runtime.name}/"
         self._counts.clear()
+        self._shorts.clear()
 
     def short(self, path: str) -> str:
         """Return the path of an actor without the system in front of it."""
@@ -83,15 +87,19 @@ class Owners:
             box = runtime.dispatcher.hosted_mailbox(task)
             if box is not None:
                 return self.short(box.path)
+        workers: Mapping[Task, Worker] = {} if runtime is None else runtime.dispatcher.workers
         at: Task | None = task
         while at is not None:
-            worker = None if runtime is None else runtime.dispatcher.workers.get(at)
+            worker = workers.get(at)
             if worker is not None:
                 running = worker.running
                 if isinstance(running, Job) and running.box is not None:
                     running = running.box
                 if running is not None:
-                    return self.short(running.path)
+                    name = self._shorts.get(running)
+                    if name is None:
+                        name = self._shorts[running] = self.short(running.path)
+                    return name
                 return self._named.get(at)
             if at in self._named:
                 return self._named[at]

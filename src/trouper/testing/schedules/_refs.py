@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, cast, final
 
-from trio.lowlevel import Task, current_task, reschedule
+from trio.lowlevel import Task, current_task, enable_ki_protection, reschedule
 
 from ...actors._inbox import Inbox, matcher
 from ...actors._local import LocalRef
-from ...actors._traced import Followed, TracedInbox
+from ...actors._traced import (
+    Followed,
+    TracedAsync,
+    TracedInbox,
+    TracedPlain,
+    run_async,
+    run_plain,
+)
 from ...errors import InboxClosed
-from ...mailbox import DRAINING, RUNNING, STOPPED, Ask, Mailbox, wait_in
+from ...mailbox import (
+    CLOSED,
+    DRAINING,
+    RUNNING,
+    STATE_NAMES,
+    STOPPED,
+    Ask,
+    Handler,
+    Mailbox,
+    Table,
+    Traced,
+    wait_in,
+)
 from ...mailbox._room import forget, park
 from ._letters import Letter, mail_of, message_of, pending, to_front
 
@@ -20,6 +39,7 @@ if TYPE_CHECKING:
     from ._gate import Gate
 
 _STATE: Any = Mailbox.__dict__["state"]
+_state_of: Callable[[Mailbox], int] = _STATE.__get__
 
 
 def _gate_of(ref: LocalRef) -> Gate:
@@ -77,6 +97,22 @@ class ScheduledInbox(TracedInbox):
         return any(match(message_of(entry)) for entry in entries)
 
 
+def _call_plain(_: Any, entry: Traced) -> Any:
+    """Run the plain handler of a message; see `run_plain`."""
+    box, message = cast("Gated", entry.box), entry.message
+    _, wants_context, fn = box.real_handler(message)
+    return fn(box.target, message, box.context) if wants_context else fn(box.target, message)
+
+
+def _call_async(_: Any, entry: Traced) -> Any:
+    """Return what to await for the handler of a message, whichever kind it is; see `run_async`."""
+    box, message = cast("Gated", entry.box), entry.message
+    is_async, wants_context, fn = box.real_handler(message)
+    if not is_async:
+        return run_async(_, entry)
+    return fn(box.target, message, box.context) if wants_context else fn(box.target, message)
+
+
 class Gated(Followed):
     """What a ref does whose waits are events; to be mixed into a kind of ref."""
 
@@ -86,18 +122,58 @@ class Gated(Followed):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self._call_directly()
         _gate_of(self).mail.join(cast("ScheduledRef", self))
 
+    def adopt(self, table: Table) -> None:
+        super().adopt(table)
+        self._call_directly()
+
+    def _call_directly(self) -> None:
+        """Make no turns that nobody sees: a gate alone wants to hear of none."""
+        if self.is_followed:
+            return
+        was_plain = self.table[TracedPlain][2] in (run_plain, _call_plain)
+        plain: Handler = (False, False, _call_plain)
+        self.table[TracedAsync] = (True, False, _call_async)
+        self.table[TracedPlain] = plain if was_plain else self.table[TracedAsync]
+
     @property
-    def now(self) -> int:
-        """The state, for those who are not part of what is explored."""
-        return cast("int", _STATE.__get__(self))
+    def is_followed(self) -> bool:
+        """Whether anybody but the gate follows messages."""
+        return len(self.system.instruments) > 1
+
+    @enable_ki_protection
+    def tell(self, message: Any, /) -> None:
+        if self.is_followed:
+            super().tell(message)
+            return
+        me: Any = self
+        letter = me.dispatcher.gate.mail.sending("tell", me, message)
+        if self.accepts is CLOSED:
+            self.not_taken(Traced(self, message, (letter,)), STATE_NAMES[self.state])
+        else:
+            LocalRef.tell(self, self._entry(message, (letter,)))
+
+    @enable_ki_protection
+    async def ask(self, message: Any, /) -> Any:
+        if self.is_followed:
+            return await super().ask(message)
+        me: Any = self
+        letter = me.dispatcher.gate.mail.sending("ask", me, message)
+        if self.accepts is CLOSED:
+            self.handler_of(message)
+        return await self._ask_in_turn(self._entry(message, (letter,)))
+
+    now: int = _STATE
+    """The state, for those who are not part of what is explored."""
 
     @property
     def state(self) -> int:
         """The state. Looking at it is touching the actor, and changing it more so."""
-        _gate_of(self).mail.looked(cast("ScheduledRef", self))
-        return self.now
+        me: Any = self
+        me.dispatcher.gate.mail.looked(me)
+        return _state_of(self)
 
     @state.setter
     def state(self, state: int) -> None:

@@ -45,6 +45,7 @@ class Stillness(trio.abc.Instrument):
     def after_task_step(self, task: Task) -> None:
         """See `trio.abc.Instrument`."""
         if not self._runnable:
+            self._gate.is_switched = True
             self.go_on()
 
     def go_on(self) -> None:
