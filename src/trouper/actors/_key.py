@@ -1,4 +1,4 @@
-"""Keys that a caller chooses: the identity of an activation or an operation, across restarts."""
+"""Keys and names that a caller gives: what may be one, and what is refused with its reason."""
 
 from __future__ import annotations
 
@@ -9,17 +9,53 @@ MAX_KEY = 1024
 
 
 def require_key(key: object, what: str) -> str:
-    """Return a caller's key; refuse what is no text, blank, too long or has no UTF-8 form."""
-    if type(key) is not str:
-        reason = f"it is a {type(key).__name__}"
-    elif not key.strip():
-        reason = "it is blank"
-    elif len(key) > MAX_KEY:
-        reason = f"it has {len(key)} characters, more than {MAX_KEY}"
-    elif not key.isascii() and any("\ud800" <= character <= "\udfff" for character in key):
-        reason = "it has a lone surrogate"
-    else:
-        return key
-    raise ValueRefused(
-        f"{what} takes a text as its key, not {key!r:.80}: {reason}", path="key", reason=reason
-    )
+    """Return a caller's key; refuse what is no text, blank, too long or has no UTF-8 form.
+
+    Raises:
+        ValueRefused: see there; ``what`` is whose key it is.
+    """
+    return _required(key, _own(key), f"{what} takes a text as its key", "key")
+
+
+def require_name(name: object, what: str) -> str:
+    """Return a name or an id of a caller's, under the rules of keys; ``what`` it is.
+
+    Raises:
+        ValueRefused: see there.
+    """
+    return _required(name, _own(name), f"{what} is a text", "name")
+
+
+def require_text(key: object, what: str) -> str:
+    """Return a key that somebody asks about: of any length, since those of children are derived.
+
+    Raises:
+        ValueRefused: no text, or one that has no UTF-8 form, so that nothing is kept under it.
+    """
+    return _required(key, _alien(key), f"{what} takes a text as its key", "key")
+
+
+def _required(text: object, reason: str, rule: str, path: str) -> str:
+    if reason:
+        raise ValueRefused(f"{rule}, not {text!r:.80}: {reason}", path=path, reason=reason)
+    assert type(text) is str
+    return text
+
+
+def _own(text: object) -> str:
+    """Return why a caller cannot have this as a key, or nothing."""
+    if type(text) is str:
+        if not text.strip():
+            return "it is blank"
+        if len(text) > MAX_KEY:
+            return f"it has {len(text)} characters, more than {MAX_KEY}"
+    return _alien(text)
+
+
+def _alien(text: object) -> str:
+    """Return why nothing is kept under this, or nothing."""
+    if type(text) is not str:
+        return f"it is a {type(text).__name__}"
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        return "it has a lone surrogate"
+    return ""

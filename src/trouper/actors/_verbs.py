@@ -110,6 +110,7 @@ class DurableVerbs:
                 or an attempt of the operation is live. Nothing was changed.
         """
         durable = self._require_durable()
+        durable.activations.require_open(key)
         durable.operations.require_idle(key)
         await durable.activations.forget(key)
         await durable.operations.forget(key)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from trouper import Activation, durable, effect, open_system
+from trouper import Activation, durable, effect, open_system, race
 from trouper.actors import inspect
+from trouper.actors.groups import timer
 from trouper.errors import (
     ActivationError,
     NoExecutor,
@@ -99,6 +100,46 @@ async def test_a_key_that_is_no_text_is_refused_before_anything_starts(key: Any)
         with pytest.raises(ValueRefused, match="an operation takes a text as its key"):
             await system.operation(key, 1)
         assert await system.run(fine, key="k") == 1
+
+
+@pytest.mark.parametrize("key", [5, None, b"k", ["k"], "\ud800"], ids=repr)
+async def test_a_question_about_what_is_no_key_is_refused_as_what_it_is(key: Any) -> None:
+    async with open_system("t") as system:
+        host = system.host
+        for ask in (system.status, system.cancel):
+            with pytest.raises(ValueRefused, match="an activation takes a text as its key"):
+                ask(key)
+        for wait in (
+            lambda: system.signal(key, "go"),
+            lambda: system.forget(key),
+            lambda: host.signal(key, "go"),
+            lambda: host.retire(key),
+            lambda: host.retire_scope(key),
+            lambda: host.drain().run(key),
+            lambda: race(host, key, [timer(0)]),
+        ):
+            with pytest.raises(ValueRefused, match="takes a text as its key"):
+                await wait()
+        with pytest.raises(ValueRefused, match="the name of a signal is a text"):
+            await system.signal("k", key)
+        if key is not None:
+            with pytest.raises(ValueRefused, match="the id of a signal is a text"):
+                await system.signal("k", "go", id=key)
+        assert await system.run(fine, key="k") == 1
+
+
+@pytest.mark.parametrize("seconds", ["1", None, [1], b"1"], ids=repr)
+def test_a_time_that_is_no_number_is_refused_as_what_it_is(seconds: Any) -> None:
+    with pytest.raises(TypeError, match="a timer takes a number of seconds, it got"):
+        timer(seconds)
+    if seconds is not None:
+        with pytest.raises(ValueError, match="timeout must be more than 0 seconds, it is"):
+            effect(timeout=seconds)(add.fn)
+
+
+def test_a_time_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="a finite number of seconds"):
+        timer(10**400)
 
 
 # -- act outside of its function ---------------------------------------------------------------

@@ -202,5 +202,5 @@ async def test_who_does_no_groups_takes_no_signals(store: Store) -> None:
 
 def test_a_name_that_is_none_is_refused() -> None:
     for name in ("", 3):
-        with pytest.raises(ValueRefused, match="a signal takes a text"):
+        with pytest.raises(ValueRefused, match="the name of a signal is a text"):
             signal(name)  # type: ignore[arg-type]

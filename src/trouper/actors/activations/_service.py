@@ -23,7 +23,7 @@ from ...errors import (
 from ...mailbox import Unborn
 from ...store import decode
 from ...supervision import TreeNode
-from .._key import require_key
+from .._key import require_key, require_text
 from ..groups import (
     ActivityRegistry,
     Disposition,
@@ -322,7 +322,8 @@ class Activations:
             self.cancel(envelope.replay_key)
 
     def require_open(self, key: str) -> None:
-        """Refuse work on a key once the store is closed."""
+        """Refuse work on what is no key, or once the store is closed."""
+        require_text(key, "an activation")
         if not self.host.store.is_open:
             raise ShuttingDown(
                 f"the system of activation {key!r} has closed; open its store again to go on",

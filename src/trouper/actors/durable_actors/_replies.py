@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from ...errors import MessageMismatch, ValueRefused, durable_name
 from ...store import fingerprint
-from .._key import require_key
+from .._key import require_name
 from ._rows import ReplyRow, named_places
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def mark_of(ident: object, message: Any) -> bytes:
     Raises:
         ValueRefused: The id is none, or the message is not a dataclass of plain values.
     """
-    require_key(ident, "an idempotency id")
+    require_name(ident, "an idempotency id")
     kind: type[Any] = message.__class__
     if not dataclasses.is_dataclass(kind):
         raise ValueRefused(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ...store import PLAIN, Shape
-from .._key import require_key
+from .._key import require_name
 from ._envelope import EffectEnvelope, encode_arguments
 
 R_co = TypeVar("R_co", covariant=True)
@@ -30,10 +31,13 @@ def timer(seconds: float, /) -> EffectCall[None]:
     """Describe a timer. Its due instant is journaled when it opens and survives restarts.
 
     Raises:
+        TypeError: no number.
         ValueError: not a finite number of seconds, 0 or more.
     """
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"a timer takes a finite number of seconds >= 0, it got {seconds!r}")
+    if not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a timer takes a number of seconds, it got {seconds!r:.80}")
+    if not 0 <= seconds <= sys.float_info.max:
+        raise ValueError(f"a timer takes a finite number of seconds >= 0, it got {seconds!r:.80}")
     return EffectCall("timer", "sleep", encode_arguments([float(seconds)], {}))
 
 
@@ -47,4 +51,6 @@ def signal(name: str, /) -> EffectCall[Any]:
     Raises:
         ValueRefused: a name that is none.
     """
-    return EffectCall("signal", require_key(name, "a signal"), encode_arguments([], {}))
+    return EffectCall(
+        "signal", require_name(name, "the name of a signal"), encode_arguments([], {})
+    )

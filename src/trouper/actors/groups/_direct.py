@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, cast, final, overload
 
 from ...errors import EmptyGroup, HandleClosed
+from .._key import require_text
 from ._calls import EffectCall, timer
 from ._carried import rebuilt
 from ._combinators import Combinator, Rank, Verdict, Won, in_time, may_decide, verdict
@@ -272,6 +273,7 @@ class OpenGroup(Generic[R_co]):
 def _group_of(
     key: str, calls: Sequence[EffectCall[Any]], wake: WakePolicy, losers: Disposition
 ) -> EffectGroup:
+    require_text(key, "a group")
     children = [call.envelope(key, f"{key}/{place}") for place, call in enumerate(calls)]
     return EffectGroup.of(key, children, wake=wake, disposition=losers)
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ...errors import CorruptGroup, CorruptRecord, DrainDeferred, GroupRetired, GroupShapeError
+from .._key import require_text
 from ._envelope import EffectEnvelope
 from ._ledger import cancel_unsettled, claim_unsettled, held
 from ._outcome import Cancelled, encode_outcome
@@ -108,7 +109,7 @@ class GroupDrain:
             DrainDeferred: this host still works on it; retry later.
         """
         host = self._host
-        row = host.store.get(GROUP_TABLE, group_key(key), GroupRow)
+        row = host.store.get(GROUP_TABLE, group_key(require_text(key, "a group")), GroupRow)
         if row is None:
             raise GroupShapeError(f"group {key!r} is not in the journal", key=key)
         if row.retired:

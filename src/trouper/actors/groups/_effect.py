@@ -36,7 +36,7 @@ class Effect(Activity[P, R_co], Generic[P, R_co]):
         timeout: float | None = None,
         retries: Retries = ONCE,
     ) -> None:
-        if timeout is not None and not timeout > 0:
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"timeout must be more than 0 seconds, it is {timeout!r}")
         self.fn = fn
         self.timeout = timeout

@@ -18,6 +18,7 @@ from ...errors import (
 )
 from ...mailbox import Dispatcher
 from ...store import Store, Tx
+from .._key import require_text
 from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
 from ._attempts import Again, HostTasks, Over, Tasks, report_failure
@@ -219,7 +220,8 @@ class EffectHost(LiveGroups):
         """
         if not self.supports_groups:
             raise self.unsupported("retire")
-        self.retired(await self.store.commit(lambda tx: retire_group(tx, key)))
+        known = require_text(key, "a group")
+        self.retired(await self.store.commit(lambda tx: retire_group(tx, known)))
         await self._sweeper.until_gone(sweep_key(GROUPS, key))
 
     async def retire_scope(self, scope: str) -> None:
@@ -234,7 +236,8 @@ class EffectHost(LiveGroups):
         """
         if not self.supports_groups:
             raise self.unsupported("retire")
-        await self.store.commit(lambda tx: retire_scope(tx, scope))
+        known = require_text(scope, "a scope")
+        await self.store.commit(lambda tx: retire_scope(tx, known))
         await self.sweep(scope)
 
     def drain(self) -> GroupDrain:

@@ -9,6 +9,7 @@ from ..._ids import Incarnation
 from ...errors import CorruptGroup, GroupShapeError
 from ...mailbox import Dispatcher
 from ...store import Store
+from .._key import require_text
 from ._actor import GroupActor
 from ._board import Board
 from ._contract import EffectHostBase
@@ -203,7 +204,7 @@ class LiveGroups(EffectHostBase):
         """
         if not self.supports_groups:
             raise self.unsupported("signal")
-        address = address_of(self.store, scope)
+        address = address_of(self.store, require_text(scope, "a group"))
         signal = Signal.make(address, name, payload, id, self.now())
         await self.send_signal(signal, lambda tx: require_open_scope(tx, scope, name))
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ...errors import FenceMoved, SignalRefused, SignalsFull, TooLarge, ValueRefused
 from ...store import Tx, decode, encode, fingerprint, record, row_key
-from .._key import require_key
+from .._key import require_name
 from ._envelope import EffectEnvelope
 from ._outcome import Cancelled, Completed, Outcome, decode_outcome, encode_outcome
 from ._rows import CHILD_TABLE, GROUP_TABLE, ChildRow, GroupRow, child_key, group_key
@@ -88,7 +88,7 @@ class Signal:
             ValueRefused: a name or an id that is none, or a payload that no journal carries.
             TooLarge: a payload of more than `MAX_PAYLOAD` bytes.
         """
-        require_key(name, "a signal")
+        require_name(name, "the name of a signal")
         try:
             data = encode(payload)
         except ValueRefused as refused:
@@ -103,7 +103,7 @@ class Signal:
                 size=len(data),
                 limit=MAX_PAYLOAD,
             )
-        ident = "" if known_by is None else require_key(known_by, "the id of a signal")
+        ident = "" if known_by is None else require_name(known_by, "the id of a signal")
         return cls(address, name, data, ident, at)
 
     @property
