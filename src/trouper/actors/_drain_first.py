@@ -65,7 +65,7 @@ def _in_activations(store: Store, registry: ActivityRegistry) -> Iterator[str]:
             try:
                 activity.decode_call(row.arguments)
             except ReplayMismatch as drift:
-                yield f"activation {row.key!r} of {row.activity!r} ({drift})"
+                yield f"activation {row.key!r} of {row.activity!r} ({_why(drift)})"
         for step in _rows(store, steps_prefix(row.scope), StepRow):
             if step.envelope:
                 yield from _in_work(registry, step, step.key)
@@ -92,7 +92,12 @@ def _in_work(registry: ActivityRegistry, row: StepRow | ChildRow, key: str) -> I
             activity.decode_call(envelope.arguments)
     except ReplayMismatch as drift:
         what = "result" if row.outcome else "call"
-        yield f"{what} {key!r} of {envelope.name!r} ({drift})"
+        yield f"{what} {key!r} of {envelope.name!r} ({_why(drift)})"
+
+
+def _why(drift: ReplayMismatch) -> BaseException:
+    """Return what does not fit, without advice: what to do is said once, for all rows."""
+    return drift.__cause__ or drift
 
 
 def _fingerprint(stored: bytes, key: str) -> Iterator[str]:

@@ -158,6 +158,20 @@ async def test_a_store_with_unfinished_work_of_other_code_is_not_opened(
         pass  # what has ended is history, and hinders nobody
 
 
+async def test_what_to_do_about_unfinished_work_is_said_once_and_not_for_each_row(
+    store: Store,
+) -> None:
+    await left_behind(store)
+    work, effects = gives_another_result()
+    with pytest.raises(DrainFirst) as refused:
+        async with open_system("t", store=store, activities=[work], effects=effects):
+            pass
+    text = str(refused.value)
+    assert "Open it with the code that began it" in text
+    assert "restore the recorded code" not in text
+    assert text.count("k#0/0") == 1
+
+
 async def test_groups_that_nobody_drained_count_too(store: Store) -> None:
     @effect(name="child")
     async def child(n: int) -> int:
