@@ -182,3 +182,22 @@ async def test_a_row_that_cannot_be_read_is_left_out_and_said(tmp_path: Path, ca
     told = capsys.readouterr()
     assert "left out" in told.err
     assert "0 pending" in told.out
+
+
+async def test_a_journal_of_which_nothing_can_be_read_is_not_called_empty(
+    tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "s"
+
+    @durable(name="lonely")
+    async def lonely(act: Activation) -> int:
+        return 1
+
+    async with open_system("t", store=path, activities=[lonely]) as system:
+        await system.run(lonely, key="the-only-one")
+    data = path / "data.mdb"
+    data.write_bytes(data.read_bytes().replace(b"the-only-one", b"the-only-onf"))
+    assert main(["inspect", str(path), "operations"]) == 0
+    assert "holds no operations; ask" in capsys.readouterr().out
+    assert main(["inspect", str(path)]) == 0
+    assert "holds no activations that can be read; ask" in capsys.readouterr().out

@@ -67,7 +67,7 @@ def inspect(
     line on stderr for each.
     """
     import_all(modules)
-    rows, owner = _read(path, kind, ActivityRegistry().knows if modules else None)
+    rows, owner, left_out = _read(path, kind, ActivityRegistry().knows if modules else None)
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row, default=_as_text))
@@ -76,7 +76,8 @@ def inspect(
         typer.echo(f"process {owner or 'unknown'} has it open; this is its last commit", err=True)
     if not rows:
         others = ", ".join(other for other in Kind if other is not kind)
-        typer.echo(f"{path} holds no {kind}; ask for its {others} by that word")
+        readable = " that can be read" if left_out else ""
+        typer.echo(f"{path} holds no {kind}{readable}; ask for its {others} by that word")
         return
     shown = [row for row in rows if row.get("state") != "retired"]
     if shown:
@@ -87,15 +88,17 @@ def inspect(
 
 def _read(
     path: Path, kind: Kind, knows: journal.Knows | None
-) -> tuple[list[dict[str, Any]], int | None]:
-    now = time.time()
-    with read(path, broken=_report) as source:
+) -> tuple[list[dict[str, Any]], int | None, int]:
+    now, left_out = time.time(), 0
+
+    def report(error: StoreError) -> None:
+        nonlocal left_out
+        left_out += 1
+        typer.echo(f"trouper: left out: {error}", err=True)
+
+    with read(path, broken=report) as source:
         rows = [_aged(asdict(view), now) for view in _VIEWS[kind](source.rows, knows)]
-        return rows, source.owner
-
-
-def _report(error: StoreError) -> None:
-    typer.echo(f"trouper: left out: {error}", err=True)
+        return rows, source.owner, left_out
 
 
 def _aged(row: dict[str, Any], now: float) -> dict[str, Any]:
