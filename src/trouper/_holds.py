@@ -34,10 +34,11 @@ class Holds:
     Loop-owned: `take` and `drop` are called from a task or a ``run_sync_soon`` callback.
     """
 
-    __slots__ = ("_clock", "_lot", "_threshold", "count", "landing")
+    __slots__ = ("_clock", "_lot", "_threshold", "calls", "count", "landing")
 
     def __init__(self, clock: JumpingClock) -> None:
         self.count = 0
+        self.calls = 0  # of `run_in_thread` under way; trio counts those of its own door as well
         # What who called a thread waits for when it is done, by the name of what that did: a
         # schedule says when the result arrives. Then nothing cancels that wait.
         self.landing: Callable[[str], Awaitable[None]] | None = None
@@ -122,8 +123,12 @@ async def run_in_thread(
     holds = holds_of_run()
     if holds is None:
         return await run()
-    with clock_held():
-        result = await outcome.acapture(run)
+    holds.calls += 1
+    try:
+        with clock_held():
+            result = await outcome.acapture(run)
+    finally:
+        holds.calls -= 1
     if holds.landing is not None:
         await holds.landing(getattr(fn, "__name__", "call"))
     return result.unwrap()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableSequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ cancel_status_of: Callable[[trio.lowlevel.Task], object] = attrgetter("_cancel_s
 
 _RANDOM: Final = random.Random
 _checked_version = ""
+_ORDER: Final = threading.Lock()  # of what follows
+_undo: Final[list[Callable[[], None]]] = []  # for each open block of `ordered`, what ends the last
 
 
 class _Woken(outcome.Outcome[None]):
@@ -164,8 +167,20 @@ def ordered() -> Generator[None]:
     """Let runs of trio that begin in this block run the tasks of a batch in the order of age.
 
     Trio shuffles the tasks of a batch, wakes the waiters of an event in the order of a set, and
-    cancels tasks in the order of another. Not for two threads at once.
+    cancels tasks in the order of another. Blocks may overlap, in several threads too.
     """
+    with _ORDER:
+        _undo.append(_undo[0] if _undo else _put_in_order())
+    try:
+        yield
+    finally:
+        with _ORDER:
+            undo = _undo.pop()
+            if not _undo:
+                undo()
+
+
+def _put_in_order() -> Callable[[], None]:
     core: Any = _run
     status = core.CancelStatus
     begin, was_sorted, state = status.__init__, core._ALLOW_DETERMINISTIC_SCHEDULING, core._r
@@ -177,11 +192,12 @@ def ordered() -> Generator[None]:
         self._tasks, self._children = _OrderedSet(), _OrderedSet()
 
     status.__init__ = begin_ordered
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         status.__init__ = begin
         core._ALLOW_DETERMINISTIC_SCHEDULING, core._r = was_sorted, state
+
+    return undo
 
 
 class HeldDeadlines:
@@ -257,6 +273,8 @@ def check_order() -> None:
     Raises:
         InvariantError: The installed trio is another one than this module was written for.
     """
+    if _undo:
+        return  # proved by those that do it now
     core: Any = _run
     problem: str | None = None
     made = core.CancelStatus(scope=trio.CancelScope())
@@ -269,10 +287,14 @@ def check_order() -> None:
     else:
         problem = _order_is_kept()
     if problem is not None:
-        raise InvariantError(
-            f"trio {trio.__version__} changed inside: {problem}. Schedules cannot be replayed on "
-            "it. Install the trio version this release was tested with, or update trouper."
-        )
+        raise _changed(problem, "Schedules cannot be replayed on it. ")
+
+
+def _changed(problem: str, so: str) -> InvariantError:
+    return InvariantError(
+        f"trio {trio.__version__} changed inside: {problem}. {so}"
+        "Install the trio version this release was tested with, or update trouper."
+    )
 
 
 def _order_is_kept() -> str | None:
@@ -333,10 +355,7 @@ def check() -> None:
         return
     problem = _scope_is_seen() or _trio_can_be_hidden() or _a_trap_can_be_kept()
     if problem is not None:
-        raise InvariantError(
-            f"trio {trio.__version__} changed inside: {problem}. "
-            "Install the trio version this release was tested with, or update trouper."
-        )
+        raise _changed(problem, "")
     _checked_version = trio.__version__
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from trouper.errors import (
     TokenStale,
     UnknownStrategy,
 )
-from trouper.testing import Options, Rules, Simulation, explore
+from trouper.testing import Options, Rules, Simulation, explore, simulate
+from trouper.testing.schedules import _patience
 
 
 class Door(Actor[str]):
@@ -29,6 +31,15 @@ class Door(Actor[str]):
     @handles(str)
     def on(self, word: str) -> None:
         self.onward(word)
+
+
+class Runner(Actor[str]):
+    def __init__(self, fn: Callable[[], Awaitable[None]]) -> None:
+        self.fn = fn
+
+    @handles(str)
+    async def run(self, word: str) -> None:
+        await self.fn()
 
 
 async def told(sim: Simulation, shop_name: str = "shop") -> list[str]:
@@ -97,6 +108,7 @@ def test_a_token_is_replayed_instead_of_exploring() -> None:
     found = explore(racy).first_failure
     assert found is not None
     report = explore(racy, token=found.token)
+    assert str(report).endswith("1 failed")
     assert (report.schedules, report.failures) == (1, 1)
     assert report.first_failure is not None
     assert report.first_failure.constraints == found.constraints
@@ -288,3 +300,81 @@ def test_options_reach_the_system() -> None:
         yield
 
     explore(full, options=Options(mailbox=4), budget=1).check()
+
+
+async def endless() -> None:
+    while True:
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("where", ["an actor", "a client", "the set-up", "the checks", "a boot"])
+def test_a_step_without_end_is_a_failure(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def boot(sim: Simulation) -> None:
+        if sim.journal.life:
+            await endless()
+
+    async def scenario(sim: Simulation) -> AsyncIterator[None]:
+        if where == "an actor":
+            (await sim.system.spawn(Runner, endless, name="runner")).tell("go")
+        elif where == "a client":
+            sim.start(endless, name="client")
+        elif where == "the set-up":
+            await endless()
+        elif where == "a boot":
+            sim.crash_points()
+            sim.on_boot(boot)
+        yield
+        if where == "the checks":
+            await endless()
+
+    monkeypatch.setattr(_patience, "TURNS", 300)
+    failure = explore(scenario, strategy="dfs").first_failure
+    assert failure is not None
+    assert isinstance(failure.error, NeverQuiesced)
+    assert "a step does not end" in str(failure.error)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_ctrl_c_ends_an_exploration_as_what_it_is(works: bool) -> None:
+    @trio.lowlevel.enable_ki_protection  # so it reaches the main task, as mostly
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def interrupted() -> None:
+        interrupt()
+        if works:
+            await endless()
+
+    async def scenario(sim: Simulation) -> AsyncIterator[None]:
+        (await sim.system.spawn(Runner, interrupted, name="runner")).tell("go")
+        yield
+
+    before = logging.getLogger("trouper").level
+    with pytest.raises(KeyboardInterrupt):
+        explore(scenario)
+    assert logging.getLogger("trouper").level == before
+
+
+@pytest.mark.parametrize("yields", [0, 2])
+def test_who_does_not_yield_once_is_refused_by_name(yields: int) -> None:
+    async def sloppy(sim: Simulation) -> AsyncIterator[None]:
+        for _ in range(yields):
+            yield
+
+    with pytest.raises(ScenarioRefused, match=r"^[\w.<>]*sloppy must yield once"):
+        explore(sloppy)
+    with (
+        pytest.raises(ScenarioRefused, match=r"^[\w.<>]*sloppy must yield once"),
+        simulate(sloppy),
+    ):
+        pass
+
+
+def test_explorations_can_go_on_inside_of_one_another() -> None:
+    expected = explore(racy)
+    with simulate(racy) as outer, simulate(racy) as inner:
+        found = explore(racy)
+        inner.settle()
+        outer.settle()
+        assert outer.steps == inner.steps
+    assert (found.schedules, str(found)) == (expected.schedules, str(expected))

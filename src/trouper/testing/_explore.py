@@ -80,7 +80,7 @@ def explore(
     if token is None:
         return searched(plan, play, rerun=rerun, keep_going=keep_going)
     failure = again(plan, play, token, rerun=rerun)
-    return Report(False, 1, 0, 1, failure is not None, failure, "token", seed, 1, frozenset())
+    return Report(False, 1, 0, 1, int(failure is not None), failure, "token", seed, 1, frozenset())
 
 
 def searched(plan: Plan, play: Play, *, rerun: str | None, keep_going: bool = False) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Steering(Chooser):
 
     def __init__(self, plan: Plan, rest: Chooser) -> None:
         self._plan, self._rest = plan, rest
-        self._play: Play = scenario_play(cast("Scenario", self._scenario), plan.options)
+        self._play: Play = scenario_play(self._noting(plan.scenario), plan.options)
         self._simulation: Simulation | None = None  # that of the last play
         self._asked: SimpleQueue[Sequence[Event] | _End] = SimpleQueue()
         self._told: SimpleQueue[Event | None] = SimpleQueue()
@@ -110,9 +111,13 @@ class Steering(Chooser):
 
     # --- in the thread of the run -----------------------------------------------------------------
 
-    def _scenario(self, simulation: Simulation) -> Any:
-        self._simulation = simulation
-        return self._plan.scenario(simulation)
+    def _noting(self, scenario: Any) -> Scenario:
+        @functools.wraps(scenario)
+        def noted(simulation: Simulation) -> Any:
+            self._simulation = simulation
+            return scenario(simulation)
+
+        return noted
 
     def _run(self) -> None:
         error: BaseException | None = None
@@ -241,7 +246,7 @@ class Steering(Chooser):
             OptionRefused: ``seconds`` is negative, or no number.
         """
         __tracebackhide__ = True
-        if not seconds >= 0:
+        if not isinstance(cast("object", seconds), int | float) or not seconds >= 0:
             raise OptionRefused(f"time goes forward: 0 seconds or more, not {seconds!r}")
         before, goal = len(self.steps), self.now + seconds
         self.settle()

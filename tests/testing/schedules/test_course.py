@@ -225,3 +225,12 @@ def test_importing_testing_does_not_load_the_explorer() -> None:
     code = "import sys, trouper.testing; print(*(m for m in sys.modules if 'schedules' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["trouper.errors._schedules"]
+
+
+def test_in_the_fair_tail_timers_come_when_all_else_is_at_rest() -> None:
+    timer, mail = Event("timer", "a", "a", "t"), message("b", "x")
+    made = course(timer, message("c", "x"), time="anytime", fair_after=1)
+    took(made, message("c", "x"), mail)
+    assert made.next([timer, mail]) == mail
+    made.done(mail, Footprint())
+    assert made.next([timer]) == timer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import pytest
@@ -157,3 +158,27 @@ def test_what_has_crashed_writes_nothing_on_its_way_out() -> None:
     report = search(scenario_play(scenario), strategy="dfs")
     assert report.exhausted
     assert report.first_failure is None
+
+
+def test_a_life_that_has_crashed_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Loud(Actor[Go]):
+        def __init__(self, store: Store) -> None:
+            self.store = store
+
+        @handles(Go)
+        async def go(self, message: Go) -> None:
+            try:
+                await put(self.store, row=1)
+            finally:
+                logging.getLogger("trouper.actors").error("the journal is gone")
+
+    async def scenario(sim: Simulation) -> Scene:
+        sim.crash(at="commit:c:before")
+        (await sim.system.spawn(Loud, sim.system.store, name="c")).tell(Go())
+        yield
+        assert sim.journal.life == 1
+        logging.getLogger("trouper.actors").error("all is well")
+
+    report = search(scenario_play(scenario), strategy="fifo", budget=1)
+    assert report.first_failure is None
+    assert [record.message for record in caplog.records] == ["all is well"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 import trio
+import trio.testing
 from tests.testing.schedules.scenarios import Get, Go, Scene
 
 from trouper import Actor, Context, handles
@@ -69,6 +70,57 @@ def test_what_no_schedule_controls_is_refused_and_the_task_is_named(fn: Any, wha
     assert [str(step.event) for step in report.first_failure.steps] == [
         "`caller0` gets scenario's Go"
     ]
+
+
+async def thread_that_is_back(ctx: Context[Any]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(raw_thread, ctx)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def thread_that_is_awaited(ctx: Context[Any]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(raw_thread, ctx)
+        await trio.lowlevel.checkpoint()
+        while trio.testing.active_thread_count():  # all is never at rest meanwhile
+            await trio.lowlevel.checkpoint()
+
+
+async def thread_of_another_limiter(ctx: Context[Any]) -> None:
+    await trio.to_thread.run_sync(threading.get_ident, limiter=trio.CapacityLimiter(1))
+
+
+async def thread_beside_a_controlled_one(ctx: Context[Any]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ctx.to_thread, threading.get_ident)
+        nursery.start_soon(raw_thread, ctx)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        thread_that_is_awaited,
+        thread_that_is_back,
+        thread_of_another_limiter,
+        thread_beside_a_controlled_one,
+    ],
+)
+def test_a_call_of_a_thread_is_refused_however_fast_it_is(fn: Any) -> None:
+    for _ in range(10):
+        report = search(scenario_play(calls(fn)), strategy="fifo")
+        assert report.first_failure is not None
+        assert isinstance(report.first_failure.error, UncontrolledWait)
+        assert f"{__file__}:" in str(report.first_failure.error)
+
+
+def test_a_thread_in_the_set_up_is_refused_as_the_scenarios() -> None:
+    async def scenario(sim: Simulation) -> Scene:
+        await trio.to_thread.run_sync(threading.get_ident)
+        yield
+
+    report = search(scenario_play(scenario), strategy="fifo")
+    assert report.first_failure is not None
+    assert str(report.first_failure.error).startswith("scenario waits for a thread")
 
 
 @pytest.mark.parametrize("uncontrolled", ["serialize", "allow"])

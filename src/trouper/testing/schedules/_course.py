@@ -210,8 +210,13 @@ def diverged(place: int, expected: Event, options: Sequence[Event]) -> ScheduleD
 
 
 def _oldest(options: Sequence[Event]) -> Event:
-    """Return the fair choice: never a crash, else what has waited longest, timers included."""
-    return next((option for option in options if option.kind != "crash"), options[0])
+    """Return the fair choice: never a crash, and what has waited longest, but for timers.
+
+    They come when all else is at rest: if time passed as fast as commits return, two owners of a
+    lease that it outlasts would take it over from each other for ever.
+    """
+    ways = [option for option in options if option.kind != "crash"]
+    return next((way for way in ways if way.kind != "timer"), (ways or options)[0])
 
 
 def _endless(steps: int, options: Sequence[Event]) -> NeverQuiesced:

@@ -15,11 +15,18 @@ from functools import partial
 from typing import final
 
 import trio
+from trio.abc import Instrument
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule
 from trio.testing import MockClock
 
 from ... import _trio
-from ...errors import Deadlock, InvariantError, ScenarioRefused, UncontrolledWait
+from ...errors import (
+    Deadlock,
+    InvariantError,
+    NeverQuiesced,
+    ScenarioRefused,
+    ScheduleError,
+)
 from ._course import Course, Play
 from ._engine import GatedParts
 from ._event import Event, Footprint
@@ -27,6 +34,7 @@ from ._gate import OUTSIDE, Gate
 from ._journal import Journal
 from ._life import Life
 from ._outside import Outside, Wait
+from ._patience import TURNS, Patience
 from ._shared import WatchedClock
 from ._simulation import Options, Scenario, Simulation
 from ._stillness import Stillness
@@ -49,7 +57,10 @@ def scenario_play(scenario: Scenario, options: Options | None = None) -> Play:
         random.seed(0)  # what the code under test draws is the same in every schedule
         try:
             with _trio.ordered():
-                trio.run(world.main, clock=world.watched, instruments=[world.stillness])
+                trio.run(world.main, clock=world.watched, instruments=world.instruments)
+        except BaseExceptionGroup as exc:
+            alone = _only(exc)
+            raise alone from (None if alone is exc else alone.__cause__)
         finally:
             random.setstate(state)
 
@@ -66,6 +77,10 @@ class World:
         self.stillness = Stillness(self.gate, self._at_rest)
         self.gate.go_on = self.stillness.go_on
         self._outside = Outside(self.gate, self.clock)
+        patience = Patience(self.gate, self._lose_patience)
+        self.instruments: list[Instrument] = [patience, self.stillness]
+        if options.uncontrolled == "error":  # it sees a call before the rest that follows
+            self.instruments.insert(0, self._outside)
         self.watched = WatchedClock(self.clock, self.gate.time_read)
         self._scenario = scenario
         self._options = options
@@ -77,6 +92,7 @@ class World:
         self._life: Life
         self._explorer: Task | None = None  # the main task, while the schedule is played
         self._began = False
+        self._is_stuck = False  # a step has no end
         self._is_over = False  # nothing is left to drive
         self._playing: Event | None = None  # its step is under way
         self._crashing: Event | None = None  # until the next life is up
@@ -86,6 +102,7 @@ class World:
         """Play the schedule."""
         self.gate.deadlines.hold()
         self._outside.watch()
+        current_task().name = OUTSIDE
         self.gate.owners.name(current_task(), OUTSIDE)
         async with trio.open_nursery() as self._nursery:
             self._begin_life([])
@@ -96,6 +113,10 @@ class World:
                         await self._scene()
             except BaseException as exc:
                 self._caught(exc)
+            if self._is_stuck or not isinstance(self._error, Exception | None):
+                # Ctrl-C, say: it ends as in a crash, and waits for nobody who is at work
+                self._life.crash()
+                self._nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 self.gate.is_over = True
                 self._life.end()
@@ -133,8 +154,9 @@ class World:
                 await self._explored()
         except RuntimeError as exc:
             if str(exc).startswith(("generator didn't yield", "generator didn't stop")):
+                name = getattr(self._scenario, "__qualname__", "a scenario")
                 raise ScenarioRefused(
-                    f"{self._scenario!r} must yield once: what is before that is the set-up, what "
+                    f"{name} must yield once: what is before that is the set-up, what "
                     "is after it checks",
                 ) from exc
             raise
@@ -156,6 +178,10 @@ class World:
         if self._is_over:
             return False
         try:
+            called = self._outside.called()
+            if called is not None:
+                self._refuse(called)
+                return True
             if not self._comes_to_rest():
                 return False
             if self._crashing is not None:
@@ -191,8 +217,18 @@ class World:
         # what ends a system cuts a wait for a socket, and has to wait for a thread
         return not wait.is_thread or self.gate.is_quick()
 
-    def _refuse(self, error: UncontrolledWait) -> None:
-        """Fail a schedule that waits for what nobody controls; what follows waits for that."""
+    def _lose_patience(self) -> None:
+        """Fail a schedule with a step that has no end, and cancel all that runs."""
+        where = f"after {self.gate.last}" if self._playing is not None else "in the scenario itself"
+        why = (
+            f"a step does not end: {where} something still runs after {TURNS} turns of trio's "
+            "loop. Await something else than a checkpoint in what polls"
+        )
+        self._refuse(NeverQuiesced(why, steps=len(self._course.trace.steps)))
+        self._is_stuck = True
+
+    def _refuse(self, error: ScheduleError) -> None:
+        """Fail a schedule that nothing can go on with; what follows waits for what it must."""
         if self._course.failure is None and not self._course.is_cut:
             if self._playing is not None:
                 self._course.done(self._playing, self.gate.footprint())

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "sim"
 
-log = logging.getLogger("trouper.actors")
+_LOGGER: Final = "trouper"
+_MUTE: Final = logging.CRITICAL + 1
 
 
 class _Crashed(Exception):
@@ -33,6 +34,7 @@ class Life:
         self._open: Callable[[], Any] = lambda: open_staged(parts, NAME, store=store, **options)
         self._over = trio.Event()
         self._crashed = False
+        self._level: int | None = None  # of the logger, while this life logs nothing
         self.up = trio.Event()
         self.ended = trio.Event()
         self.is_leaving = False  # the system ends, whoever wanted that
@@ -60,6 +62,9 @@ class Life:
                 self.error = exc
         finally:
             self.is_leaving = True
+            if self._level is not None:
+                logging.getLogger(_LOGGER).setLevel(self._level)
+                self._level = None
             self.ended.set()
             self.up.set()
 
@@ -68,9 +73,17 @@ class Life:
         self._over.set()
 
     def crash(self) -> None:
-        """End it without its doing anything more: no turn goes on, no hook runs."""
+        """End it without its doing anything more: no turn goes on, no hook runs.
+
+        Nor does it log: that the journal is gone is news to no process that was killed.
+        """
         self._crashed = True
-        for ref in self.system._runtime.walk():  # pyright: ignore[reportPrivateUsage]
-            shut(ref, "kill")
-            ref.target = None
+        logger = logging.getLogger(_LOGGER)
+        if self._level is None:
+            self._level = logger.level
+            logger.setLevel(_MUTE)
+        if hasattr(self, "system"):  # else it is not even open
+            for ref in self.system._runtime.walk():  # pyright: ignore[reportPrivateUsage]
+                shut(ref, "kill")
+                ref.target = None
         self._over.set()
