@@ -159,7 +159,7 @@ class Gate:
         """Let that happen which is no event; return whether there was anything."""
         if self._held:
             for ask, waiting in list(self._held.items()):
-                if ask.__class__ is Ask and ask.done and waiting[0].event is None:
+                if isinstance(ask, Ask) and ask.done and waiting[0].event is None:
                     self.let_go(ask)
         return self.mail.settle()
 

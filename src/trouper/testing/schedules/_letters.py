@@ -96,13 +96,14 @@ class Mail:
 
     def sending(self, how: Any, target: Ref[Any], message: object) -> Letter:
         """Name a message that sets out. What comes later, by itself, is named when it comes."""
-        gate, ref = self._gate, self._ref_of(target)
-        what, stamp = type(message).__name__, next(gate.stamps)
+        ref: Any = target
+        gate, what = self._gate, type(message).__name__
+        stamp = next(gate.stamps)
         if ref not in self._boxes:  # a durable actor: its desk takes what is there, in order
             gate.note(shares=(f"inbox of {ref.label}",))
             return Letter(how, "", what, stamp, None)
-        name = self.name_of(ref)
         self.touched(ref)
+        name = self._known[ref].name
         if how in ("after", "every"):
             return Letter(how, f"timer of {name}", what, stamp, None)
         sender = gate.owner()
@@ -143,11 +144,6 @@ class Mail:
         known = self._known[ref] = _Known(name, is_crowded(ref))
         self._names.setdefault(name, ref)
         return known
-
-    @staticmethod
-    def _ref_of(target: Ref[Any]) -> ScheduledRef:
-        found: Any = target
-        return found  # type: ignore[no-any-return]
 
     # --- what could be next -----------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from ._gate import Gate
 
 
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+# Modules whose looks at the clock are no actor's.
+_OURS: Final = ("trio.", "trouper.")
 
 
 @final
@@ -145,10 +144,9 @@ class WatchedClock(trio.abc.Clock):
     def current_time(self) -> float:
         """See `trio.abc.Clock`. A look of trio, or of this library, is no look of an actor."""
         frame = inspect.currentframe()
-        frame = None if frame is None else frame.f_back
         while frame is not None and frame.f_code.co_name == "current_time":
             frame = frame.f_back
-        if frame is not None and _package(frame) not in ("trio", "trouper"):
+        if frame is not None and not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
             self._read()
         return self._clock.current_time()
 

@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...errors import InvariantError
 from ._bits import bits, mask_of
-from ._event import Accesses, Event, Footprint, Resource, accesses
+from ._event import Accesses, Event, Footprint, accesses
+from ._touches import LastTouches
 
 Delivery: TypeAlias = Literal["causal", "pairwise"]
 Time: TypeAlias = Literal["idle", "anytime"]
@@ -88,8 +89,7 @@ class Trace:
         self._withdrawn: set[Event] = set()
         self._withdrawals: list[tuple[Step, Step]] = []  # as if it came just before, and by whom
         self._outside: dict[str, int] = {}  # by sender: its last birth outside of any step
-        self._writers: dict[Resource, int] = {}  # the last to write it
-        self._readers: dict[Resource, list[int]] = {}  # who read it since
+        self._last = LastTouches()
         self._turns: dict[tuple[str, int], int] = {}  # by busy actor: where its turn began
         self._others: dict[tuple[int, tuple[str, int]], int] = {}  # the turns of others in a step
         self._taken: dict[tuple[str, str, int], list[Step]] = {}  # what came out of a queue
@@ -116,6 +116,9 @@ class Trace:
     def by_age(self, events: Iterable[Event]) -> list[Event]:
         """Return events in the order of their births; a crash is younger than everything."""
         births = self._births
+        events = list(events)
+        if len(events) == 1 and events[0] in births:
+            return events
         keyed = [
             (self._unborn(event) if (birth := births.get(event)) is None else birth.order, event)
             for event in events
@@ -150,13 +153,12 @@ class Trace:
     def append(self, event: Event, footprint: Footprint) -> Step:
         """Take in that an event took place and what its step touched."""
         node = len(self._pasts)
-        step = self._step(event, footprint, node)
-        for lost in footprint.withdraws:
-            if lost in self._done:
-                continue  # too late
-            self._withdrawn.add(lost)
-            as_if = self._step(lost, Footprint(), node, begins=True)
-            self._withdrawals.append((as_if, step))
+        lost = [e for e in footprint.withdraws if e not in self._done]  # else it is too late
+        as_if = [self._step(e, Footprint(), node, begins=True) for e in lost]
+        step = self._step(event, footprint, node, touches=True)
+        if lost:
+            self._withdrawn.update(lost)
+            self._withdrawals += [(one, step) for one in as_if]
         self._levels.append(1 + self._depth(step))
         self._pasts.append(step.past | 1 << node)
         self.steps.append(step)
@@ -176,7 +178,6 @@ class Trace:
                 self._go_on(step)
             if (queue := event.queue) is not None:
                 self._taken.setdefault(queue, []).append(step)
-        self._touch(step.accesses, node)
         for child in footprint.creates:
             self._bear(child, node)
         return step
@@ -189,20 +190,17 @@ class Trace:
             if busy:
                 self._turns[actor] = first
 
-    def _touch(self, touched: Accesses, node: int) -> None:
-        reads, writes = touched
-        readers = self._readers
-        for resource in writes:
-            self._writers[resource] = node
-            if readers:
-                readers.pop(resource, None)
-        for resource in reads:
-            if resource not in writes:
-                readers.setdefault(resource, []).append(node)
-
-    def _step(self, event: Event, footprint: Footprint, node: int, *, begins: bool = False) -> Step:
+    def _step(
+        self,
+        event: Event,
+        footprint: Footprint,
+        node: int,
+        *,
+        begins: bool = False,
+        touches: bool = False,
+    ) -> Step:
         touched = accesses(event, footprint)
-        conflicts = self._conflicts(touched)
+        conflicts = self._last.touch(touched, node) if touches else self._last.before(touched)
         first = node
         if not begins and event.kind != "crash":
             first = self._turns.get(event.actor, node)
@@ -215,20 +213,6 @@ class Trace:
         return Step(
             event, footprint, touched, place, node, creator, first, required, conflicts, past
         )
-
-    def _conflicts(self, touched: Accesses) -> tuple[int, ...]:
-        reads, writes = touched
-        writers, readers = self._writers, self._readers
-        found: set[int] = set()
-        for resource in writes:
-            if (writer := writers.get(resource)) is not None:
-                found.add(writer)
-            if readers and (those := readers.get(resource)) is not None:
-                found.update(those)
-        for resource in reads:
-            if (writer := writers.get(resource)) is not None:
-                found.add(writer)
-        return tuple(sorted(found)) if len(found) > 1 else tuple(found)
 
     def _required(self, event: Event, birth: _Birth | None) -> int:
         if event.kind == "timer" and self.rules.time == "idle":
