@@ -271,3 +271,32 @@ async def test_a_result_that_would_not_come_back_is_a_committed_failure(store: S
             await operation.run(refund_of_lines)
         assert isinstance(caught.value.__cause__, ValueRefused)
         assert caught.value.__cause__.path == "result[0]"
+
+
+async def test_a_call_that_cannot_be_is_no_answer_of_its_key(store: Store) -> None:
+    async def takes_none() -> int:
+        return 1
+
+    async def takes_two(key: str, one: int, two: int) -> int:
+        return one + two
+
+    async with operations(store) as known:
+        operation = await known.open("k", None)
+        for fn, args in ((takes_none, ()), (takes_two, (1,)), (7, ())):
+            mistaken: Any = fn
+            with pytest.raises(TypeError, match=r"takes_none|takes_two|runs a function"):
+                await operation.run(mistaken, *args)
+        assert operation.status is OperationStatus.PENDING
+        assert await operation.run(takes_two, 1, 2) == 3
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1"], ids=repr)
+async def test_a_timeout_that_is_none_is_refused_before_anything_starts(
+    store: Store, timeout: Any
+) -> None:
+    attempts = Attempts()
+    async with operations(store) as known:
+        operation = await known.open("k", None)
+        with pytest.raises(ValueError, match="timeout must be 0 seconds or more, it is"):
+            await operation.run(attempts.held, 1, timeout=timeout)
+    assert attempts.keys == []

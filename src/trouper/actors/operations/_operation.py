@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, cast, overload
@@ -35,6 +36,26 @@ from ._rows import TABLE, OperationRow, operation_key
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
+
+
+def _require_timeout(timeout: object) -> None:
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+        raise ValueError(f"timeout must be 0 seconds or more, it is {timeout!r:.80}")
+
+
+def _require_call(claim: Claim) -> None:
+    """Raise TypeError for a call that cannot be: the caller's mistake, no answer of the key's."""
+    if not callable(claim.fn):
+        raise TypeError(f"an operation runs a function, not {claim.fn!r:.80}")
+    try:
+        signature = inspect.signature(claim.fn)
+    except (TypeError, ValueError):  # a builtin that has none: the call itself will tell
+        return
+    try:
+        signature.bind(None, *claim.args)
+    except TypeError as error:
+        name = getattr(claim.fn, "__qualname__", claim.fn.__class__.__qualname__)
+        raise TypeError(f"{name}(key, ...): {error}") from None
 
 
 class Operation:
@@ -102,7 +123,10 @@ class Operation:
             OutcomeUnknown: the answer was lost. Calling again runs ``fn`` under the same key.
             ShuttingDown: the system has closed, and the record has no answer.
             AskCycle: this work is part of what it would wait for.
+            TypeError: ``fn`` does not take these arguments; nothing was begun.
+            ValueError: a timeout that is no number of seconds from 0.
         """
+        _require_timeout(timeout)
         claim = Claim(fn, args, unknown)
         if timeout is None:
             return await self._run(claim)
@@ -157,6 +181,7 @@ class Operation:
         self._require_known()
         if not self.status.terminal:
             self._require_open()
+            _require_call(claim)
         with actor.host.waits.waiting(f"operation {self.key}"):
             is_open = True
             while is_open and not self.status.terminal:
