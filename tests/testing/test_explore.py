@@ -241,6 +241,10 @@ async def two_yields(sim: Simulation) -> AsyncIterator[None]:
     yield
 
 
+async def told_more(sim: Simulation, word: str) -> AsyncIterator[None]:
+    yield
+
+
 async def no_yield_reached(sim: Simulation) -> AsyncIterator[None]:
     if not sim:
         yield
@@ -254,6 +258,7 @@ async def no_yield_reached(sim: Simulation) -> AsyncIterator[None]:
         (without_a_simulation, "without_a_simulation has no parameter for the simulation"),
         (by_keyword, "by_keyword has no parameter for the simulation"),
         (7, "a scenario is a function, not 7"),
+        (told_more, r"told_more.* argument: 'word'\): give it the rest by functools.partial"),
         (two_yields, "yield once"),
         (no_yield_reached, "yield once"),
     ],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias, cast
 
 from ._plan import Plan
-from ._scenario import called, checked, model_name, refuse_inside_a_run
+from ._scenario import called, complete, model_name, refuse_inside_a_run
 from .schedules import (
     Failure,
     Options,
@@ -67,7 +67,7 @@ def explore(
     __tracebackhide__ = True
     refuse_inside_a_run("explore")
     plan = Plan(
-        checked(scenario),
+        complete(scenario),
         schedules=budget,
         strategy=strategy,
         seed=seed,

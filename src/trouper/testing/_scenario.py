@@ -40,6 +40,24 @@ def checked(scenario: F) -> F:
     return scenario
 
 
+def complete(scenario: F) -> F:
+    """Return a scenario that needs nothing but the simulation, as it is.
+
+    Raises:
+        ScenarioRefused: It is none, or it needs more.
+    """
+    __tracebackhide__ = True
+    signature = inspect.signature(checked(scenario))
+    try:
+        signature.bind(None)
+    except TypeError as exc:
+        raise ScenarioRefused(
+            f"{called(scenario)}{signature} is called with the simulation and nothing else ({exc}):"
+            " give it the rest by functools.partial, or fixtures by schedule_test"
+        ) from None
+    return scenario
+
+
 def simulation_place(scenario: Callable[..., Any]) -> int | None:
     """Return the place of the parameter for the simulation: the first one that is not ``self``."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -14,7 +14,7 @@ from typing import Any, Final, cast, final
 from ..errors import InvariantError, NotPending, OptionRefused, ScheduleError
 from ._explore import AnyScenario
 from ._plan import Plan
-from ._scenario import called, checked, model_name, refuse_inside_a_run
+from ._scenario import called, complete, model_name, refuse_inside_a_run
 from ._setting import told
 from .schedules import (
     Course,
@@ -63,7 +63,7 @@ def simulate(
     __tracebackhide__ = True
     refuse_inside_a_run("simulate")
     plan = Plan(
-        checked(scenario),
+        complete(scenario),
         seed=seed or 0,
         tries=tries,
         rules=rules or Rules(),

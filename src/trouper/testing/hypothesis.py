@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from ..errors import ExtraMissing, OptionRefused, TokenRefused
 from ._explore import AnyScenario, again, searched
 from ._plan import Plan
-from ._scenario import checked, refuse_inside_a_run
+from ._scenario import complete, refuse_inside_a_run
 from ._setting import SETTING, told
 from .schedules import Course, Failure, Options, Play, Rules, Scenario, scenario_play
 from .schedules._frames import own_frames
@@ -85,7 +85,7 @@ class Schedule:
         refuse_inside_a_run("Schedule.check")
         setting = SETTING.get()
         plan = Plan(
-            checked(scenario),
+            complete(scenario),
             schedules=1,
             strategy=self.strategy,
             seed=self.seed,

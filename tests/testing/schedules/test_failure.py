@@ -118,3 +118,12 @@ def test_an_error_that_is_its_own_context_ends() -> None:
     one, other = KeyError(), KeyError()
     one.__cause__, other.__cause__ = other, one
     assert own_frames(one) is one
+
+
+def test_a_whole_schedule_without_a_race_tells_what_happened() -> None:
+    lines = failing(A, CRASH, needs_tape=True, constraints=0).story().splitlines()
+    assert lines[:3] == [
+        "It takes the whole schedule, in which nothing raced:",
+        "`store` gets d1's Max",
+        "the crash",
+    ]

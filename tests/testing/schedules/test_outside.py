@@ -13,7 +13,7 @@ import trio.testing
 from tests.testing.schedules.scenarios import Get, Go, Scene
 
 from trouper import Actor, Context, handles
-from trouper.errors import UncontrolledWait
+from trouper.errors import OptionRefused, UncontrolledWait
 from trouper.testing.schedules import Options, Rules, Simulation, scenario_play, search
 
 Uncontrolled = Literal["error", "serialize", "allow"]
@@ -121,6 +121,11 @@ def test_a_thread_in_the_set_up_is_refused_as_the_scenarios() -> None:
     report = search(scenario_play(scenario), strategy="fifo")
     assert report.first_failure is not None
     assert str(report.first_failure.error).startswith("scenario waits for a thread")
+
+
+def test_another_word_for_what_is_uncontrolled_is_refused() -> None:
+    with pytest.raises(OptionRefused, match="uncontrolled is error, serialize or allow, not 'no'"):
+        Options(uncontrolled="no")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("uncontrolled", ["serialize", "allow"])

@@ -68,6 +68,11 @@ class Failure:
         return own_frames(self.error)
 
     def _reasons(self) -> list[str]:
+        if self.needs_tape and not self.constraints:
+            shown = [str(step.event) for step in self.steps[:_SHOWN]]
+            more = len(self.steps) - len(shown)
+            shown += [f"and {more} more"] if more else []
+            return ["It takes the whole schedule, in which nothing raced:", *shown]
         if self.needs_tape:
             shown = [str(constraint) for constraint in self.constraints[:_SHOWN]]
             more = len(self.constraints) - len(shown)

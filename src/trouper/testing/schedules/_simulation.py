@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVarTuple, Unpack, get_args
 
 from ...actors import ActorSystem
 from ...actors.activations import HISTORY_LIMIT
@@ -62,6 +62,10 @@ class Options:
             raise OptionRefused(
                 f"cells takes what makes a pool, such as lambda: CellPool(1), not {self.cells!r}: "
                 "each schedule, and each life after a crash, has one of its own"
+            )
+        if self.uncontrolled not in get_args(Uncontrolled):
+            raise OptionRefused(
+                f"uncontrolled is error, serialize or allow, not {self.uncontrolled!r}"
             )
 
     def for_system(self) -> dict[str, Any]:
