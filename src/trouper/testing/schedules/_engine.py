@@ -56,7 +56,9 @@ class GatedReady:
 
     def append(self, item: Any, /) -> None:
         """Take what could be run from now on."""
-        if isinstance(item, Job):
+        if item.__class__ is ScheduledRef:
+            self._gate.mail.enlist(item, self)
+        elif isinstance(item, Job):
             self._gate.take_job(item, partial(self.release, item))
         elif isinstance(item, Stepper):
             gate = self._gate

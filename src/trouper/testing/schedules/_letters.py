@@ -50,7 +50,7 @@ class Letter:
 
 
 @final
-class _Known:
+class Known:
     """What a mailbox is called in events and footprints: that never changes."""
 
     __slots__ = ("life", "mail", "name")
@@ -70,7 +70,7 @@ class Mail:
         self.taken: set[Event] = set()
         self._boxes: dict[ScheduledRef, None] = {}
         self._names: dict[str, ScheduledRef] = {}
-        self._known: dict[ScheduledRef, _Known] = {}
+        self.known: dict[ScheduledRef, Known] = {}
         self.is_stale = False  # something ran since the last look
         self._listed: dict[ScheduledRef, GatedReady] = {}
         self._idle: list[tuple[GatedReady, Any]] = []  # on ready, and no event
@@ -103,7 +103,7 @@ class Mail:
             gate.note(shares=(f"inbox of {ref.label}",))
             return Letter(how, "", what, stamp, None)
         self.touched(ref)
-        name = self._known[ref].name
+        name = self.known[ref].name
         if how in ("after", "every"):
             return Letter(how, f"timer of {name}", what, stamp, None)
         sender = gate.owner()
@@ -112,7 +112,7 @@ class Mail:
 
     def touched(self, ref: ScheduledRef) -> None:
         """Note that the step under way puts something into a mailbox, or takes it out."""
-        known = self._known.get(ref) or self._know(ref)
+        known = self.known.get(ref) or self._know(ref)
         step = self._gate.step
         step.looks.add(known.life)
         if known.mail is not None:
@@ -120,7 +120,7 @@ class Mail:
 
     def looked(self, ref: ScheduledRef) -> None:
         """Note that the step under way depends on whether an actor lives."""
-        self._gate.step.looks.add((self._known.get(ref) or self._know(ref)).life)
+        self._gate.step.looks.add((self.known.get(ref) or self._know(ref)).life)
 
     def changed(self, ref: ScheduledRef) -> None:
         """Note that an actor begins, fails, stops or lives again.
@@ -137,11 +137,11 @@ class Mail:
 
     def name_of(self, ref: ScheduledRef) -> str:
         """Return the name of an actor in events."""
-        return (self._known.get(ref) or self._know(ref)).name
+        return (self.known.get(ref) or self._know(ref)).name
 
-    def _know(self, ref: ScheduledRef) -> _Known:
+    def _know(self, ref: ScheduledRef) -> Known:
         name = self._gate.owners.short(ref.path)
-        known = self._known[ref] = _Known(name, is_crowded(ref))
+        known = self.known[ref] = Known(name, is_crowded(ref))
         self._names.setdefault(name, ref)
         return known
 
@@ -243,6 +243,44 @@ class Mail:
             return
         self.is_stale = False
         before = self._places
+        if not self._look_again():
+            self._look_at_all(before)
+        taken = self.taken
+        for event in before:
+            if event not in self._places and event not in taken:
+                taken.add(event)
+                self._gate.gone(event)
+                self.touched(before[event][0])  # there is room for another one now
+
+    def _look_again(self) -> bool:
+        """See what waits now, unless something of it has to be named, or goes before the mail."""
+        taken, before, creates = self.taken, self._places, self._gate.step.creates
+        waiting: dict[ScheduledRef, list[tuple[Event, Any]]] = {}
+        places: dict[Event, tuple[ScheduledRef, Any, int]] = {}
+        come: list[tuple[int, Event]] = []
+        for ref in self._boxes:
+            q = ref.queue
+            if ref.control or (q and ref.intake.priority is not None):
+                return False
+            if not q:
+                continue
+            found: list[tuple[Event, Any]] = []
+            for entry in mail_of(q):
+                letter = self._letter(entry)
+                event = letter.event
+                if event is None or event in taken:
+                    return False
+                found.append((event, entry))
+                places[event] = ref, entry, letter.stamp
+                if event not in before:
+                    come.append((letter.stamp, event))
+            if found:
+                waiting[ref] = found
+        self._waiting, self._places = waiting, places
+        creates += come
+        return True
+
+    def _look_at_all(self, before: Container[Event]) -> None:
         fresh: list[tuple[ScheduledRef, Any, Letter]] = []
         placed: list[tuple[ScheduledRef, list[tuple[Any, Letter]]]] = []
         taken = self.taken
@@ -273,11 +311,6 @@ class Mail:
                 if ref.control or ref.intake.priority is not None:
                     self._note_jump(ref, found, before)
                 self._waiting[ref] = found
-        for event in before:
-            if event not in places and event not in taken:
-                taken.add(event)
-                self._gate.gone(event)
-                self.touched(before[event][0])  # there is room for another one now
 
     def _note_jump(
         self, ref: ScheduledRef, found: list[tuple[Event, Any]], before: Container[Event]

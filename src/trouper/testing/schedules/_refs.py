@@ -172,7 +172,12 @@ class Gated(Followed):
     def state(self) -> int:
         """The state. Looking at it is touching the actor, and changing it more so."""
         me: Any = self
-        me.dispatcher.gate.mail.looked(me)
+        gate = me.dispatcher.gate
+        known = gate.mail.known.get(me)
+        if known is None:
+            gate.mail.looked(me)
+        else:
+            gate.step.looks.add(known.life)
         return _state_of(self)
 
     @state.setter

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Modules whose looks at the clock are no actor's.
 _OURS: Final = ("trio.", "trouper.")
+_LOOP: Final = trio.run.__globals__
 
 
 @final
@@ -101,32 +102,36 @@ class WatchedTopics(Topics):
 class WatchedWaits(WaitGraph):
     """A graph of waits in which whether a wait is refused depends on who began or ended another."""
 
-    __slots__ = ("_gate",)
+    __slots__ = ("_gate", "_names")
 
     def __init__(self, gate: Gate) -> None:
         super().__init__()
         self._gate = gate
+        self._names: dict[LocalRef, str] = {}
 
     def enter(self, waiter: LocalRef, target: LocalRef) -> None:
         """See `WaitGraph.enter`."""
-        self._gate.note(shares=(self._name(waiter),))
+        self._gate.step.shares.add(self._name(waiter))
         super().enter(waiter, target)
 
     def leave(self, waiter: LocalRef, target: LocalRef) -> None:
         """See `WaitGraph.leave`."""
-        self._gate.note(shares=(self._name(waiter),))
+        self._gate.step.shares.add(self._name(waiter))
         super().leave(waiter, target)
 
     def _way(self, start: LocalRef, goal: LocalRef) -> list[LocalRef] | None:
-        self._gate.note(looks=(self._name(start),))
+        self._gate.step.looks.add(self._name(start))
         return super()._way(start, goal)
 
     def _next(self, ref: LocalRef) -> list[LocalRef]:
-        self._gate.note(looks=(self._name(ref),))
+        self._gate.step.looks.add(self._name(ref))
         return super()._next(ref)
 
     def _name(self, ref: LocalRef) -> str:
-        return f"waits of {self._gate.owners.short(ref.path)}"
+        name = self._names.get(ref)
+        if name is None:
+            name = self._names[ref] = f"waits of {self._gate.owners.short(ref.path)}"
+        return name
 
 
 @final
@@ -146,7 +151,9 @@ class WatchedClock(trio.abc.Clock):
         frame = inspect.currentframe()
         while frame is not None and frame.f_code.co_name == "current_time":
             frame = frame.f_back
-        if frame is not None and not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+        if frame is None or frame.f_globals is _LOOP:
+            return self._clock.current_time()  # the loop asks once a turn
+        if not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
             self._read()
         return self._clock.current_time()
 

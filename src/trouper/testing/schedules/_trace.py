@@ -172,7 +172,7 @@ class Trace:
         else:
             if footprint.busy:
                 self._turns[event.actor] = step.turn
-            else:
+            elif self._turns:
                 self._turns.pop(event.actor, None)
             if footprint.also:
                 self._go_on(step)
@@ -202,7 +202,7 @@ class Trace:
         touched = accesses(event, footprint)
         conflicts = self._last.touch(touched, node) if touches else self._last.before(touched)
         first = node
-        if not begins and event.kind != "crash":
+        if self._turns and not begins and event.kind != "crash":
             first = self._turns.get(event.actor, node)
         birth = self._births.get(event)
         past = required = self._required(event, birth)
