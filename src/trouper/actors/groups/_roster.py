@@ -47,9 +47,13 @@ class Roster:
 
     def leave(self, host: Neighbour) -> None:
         """Remove a host whose last task has ended: from now on its claims are free."""
-        self._hosts.pop(host.owner.number, None)
+        del self._hosts[host.owner.number]
         self._dead.add(host.owner.number)
         self.board.tell_all("operation")  # what it attempted may be attempted again
+        # A roster lives as long as its store, and what it holds must not hold that store.
+        del self.board.dispatcher
+        for other in self._hosts.values():
+            self.board.dispatcher = other.dispatcher
 
     def is_dead(self, owner: Incarnation) -> bool:
         """Tell whether an incarnation is known to be dead; silence is no proof."""
