@@ -74,13 +74,12 @@ class World:
     def __init__(self, scenario: Scenario, options: Options, course: Course) -> None:
         self.clock = MockClock()
         self.gate = Gate(self.clock)
-        self.stillness = Stillness(self.gate, self._at_rest)
-        self.gate.go_on = self.stillness.go_on
         self._outside = Outside(self.gate, self.clock)
+        watching = self._outside if options.uncontrolled == "error" else None
         patience = Patience(self.gate, self._lose_patience)
-        self.instruments: list[Instrument] = [patience, self.stillness]
-        if options.uncontrolled == "error":  # it sees a call before the rest that follows
-            self.instruments.insert(0, self._outside)
+        self.stillness = Stillness(self.gate, self._at_rest, watching, patience)
+        self.gate.go_on = self.stillness.go_on
+        self.instruments: list[Instrument] = [self.stillness]
         self.watched = WatchedClock(self.clock, self.gate.time_read)
         self._scenario = scenario
         self._options = options

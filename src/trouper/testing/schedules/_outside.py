@@ -45,11 +45,11 @@ def _refused(what: str, task: str, where: str) -> UncontrolledWait:
 
 
 @final
-class Outside(trio.abc.Instrument):
+class Outside:
     """Sees what is waited for that is no event.
 
-    As an instrument it sees each call of a thread, however fast that is: whether one is still
-    out when all is at rest depends on the machine.
+    It looks after each step of a task, and so sees each call of a thread, however fast that is:
+    whether one is still out when all is at rest depends on the machine.
     """
 
     def __init__(self, gate: Gate, clock: trio.testing.MockClock) -> None:
@@ -66,8 +66,8 @@ class Outside(trio.abc.Instrument):
         self._holds.landing = self._gate.land
         self._limiter = trio.to_thread.current_default_thread_limiter()
 
-    def after_task_step(self, task: Task) -> None:
-        """See `trio.abc.Instrument`."""
+    def stepped(self, task: Task) -> None:
+        """Hear that a step of a task has ended."""
         if self._called is None and active_thread_count() > self._holds.calls:
             where = _place(task)
             if where is not None:  # else the call is somebody else's, who was refused
