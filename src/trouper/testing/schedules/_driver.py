@@ -254,7 +254,9 @@ class World:
             gate.rest()
         must = self._sim.must_crash()
         offered = [] if must else gate.enabled()
-        event = course.next([*offered, *self._crashes(must)], must=must)
+        if must or gate.life < self._sim.budget:
+            offered.append(Event("crash", "journal", sequence=gate.life + 1, life=gate.life))
+        event = course.next(offered, must=must)
         if event is None:
             gate.rest()
             if not course.is_cut and course.failure is None:
@@ -303,12 +305,6 @@ class World:
         trio.lowlevel.current_trio_token().run_sync_soon(end)
 
     # --- crashes ----------------------------------------------------------------------------------
-
-    def _crashes(self, must: bool) -> list[Event]:
-        life = self.gate.life
-        if not must and life >= self._sim.budget:
-            return []
-        return [Event("crash", "journal", sequence=life + 1, life=life)]
 
     def _crash(self, event: Event) -> None:
         """Take away all that is not in the journal. What ends now is no part of the schedule."""

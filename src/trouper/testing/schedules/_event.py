@@ -8,15 +8,17 @@ is being explored, and reduction would then mistake one event for two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 Kind: TypeAlias = Literal["deliver", "reply", "commit", "timer", "crash", "rest"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 
 
 # Tuples, since a few of each are made in every step, and looked up some thirty times: what a tuple
-# does in C a dataclass does in Python.
+# does in C a dataclass does in Python. Those that every step makes come by `new_tuple`, past the
+# constructor in Python that a named tuple has.
+new_tuple: Final[Callable[..., Any]] = cast("Any", tuple).__new__
 
 
 class _Name(NamedTuple):
@@ -66,7 +68,8 @@ class Event(_Name):
             raise ValueError(
                 f"an event's sequence counts from 1 and its life from 0, not {sequence} and {life}"
             )
-        return super().__new__(cls, kind, target, sender, what, sequence, life)
+        event: Event = new_tuple(cls, (kind, target, sender, what, sequence, life))
+        return event
 
     @property
     def actor(self) -> tuple[str, int]:
@@ -206,19 +209,22 @@ def accesses(event: Event, footprint: Footprint) -> Accesses:
     if footprint.fills:
         reads += [("range", name) for name in footprint.fills]
     # after a crash it is another mailbox, another object
-    if footprint.shares:
-        writes += [("shared", (name, life)) for name in footprint.shares]
-    if footprint.looks:
-        reads += [("shared", (name, life)) for name in footprint.looks]
-    if footprint.also:
-        writes += [("actor", (name, life)) for name, _ in footprint.also]
+    for name in footprint.shares:
+        writes.append(("shared", (name, life)))
+    for name in footprint.looks:
+        reads.append(("shared", (name, life)))
+    for name, _ in footprint.also:
+        writes.append(("actor", (name, life)))
     if footprint.arms:
         reads.append(CLOCK)
     if event.kind == "timer":
         writes.append(CLOCK)
     if footprint.writes or event.kind == "timer":
         reads.append(DURABLE)
-    return Accesses(frozenset(reads) if reads else NOTHING, frozenset(writes))
+    touched: Accesses = new_tuple(
+        Accesses, (frozenset(reads) if reads else NOTHING, frozenset(writes))
+    )
+    return touched
 
 
 def dependent(one: tuple[Event, Footprint], other: tuple[Event, Footprint]) -> bool:

@@ -23,17 +23,16 @@ from ..._trio import HeldDeadlines
 from ...mailbox import Ask, Job
 from ._alarms import Alarms
 from ._course import Wait
-from ._event import Event, Footprint, Kind
+from ._event import Event, Footprint, Kind, new_tuple
 from ._letters import Letter, Mail
 from ._owners import Owners
-from ._step import Held, Step
+from ._step import NOTHING, Held, Step
 
 if TYPE_CHECKING:
     from ...actors._ref import Ref
     from ...actors._runtime import Runtime
 
 OUTSIDE: Final = "scenario"
-NOTHING: Final[frozenset[str]] = frozenset()  # what most steps have of most things
 NEWS: Final = "news"  # of durable work
 ATTEMPTS: Final = "effect "  # what names of the tasks begin with that do that work
 
@@ -123,7 +122,9 @@ class Gate:
 
     def enabled(self) -> list[Event]:
         """Return all that could take place now."""
-        found = [*self._offers, *self.mail.choices()]
+        found = self.mail.choices()
+        if self._offers:
+            found = [*self._offers, *found]
         timer = self.alarms.next()
         if timer is not None:
             found.append(timer)
@@ -189,19 +190,21 @@ class Gate:
             withdrawn = tuple(e for e in step.withdraws if e in kept or e not in born)
         me = step.event.target
         also = [(n, self._is_busy(n)) for n in step.also if n != me] if step.also else ()
-        return Footprint(
+        fields = (
             tuple(created),
             withdrawn,
-            frozenset(step.reads) if step.reads else NOTHING,
-            frozenset(step.writes) if step.writes else NOTHING,
+            step.reads,
+            step.writes,
             frozenset(step.shares) if step.shares else NOTHING,
             step.arms,
             self._is_busy(me),
-            frozenset(step.scans) if step.scans else NOTHING,
-            frozenset(step.fills) if step.fills else NOTHING,
+            step.scans,
+            step.fills,
             frozenset(step.looks - step.shares) if step.looks else NOTHING,
             tuple(also),
         )
+        footprint: Footprint = new_tuple(Footprint, fields)
+        return footprint
 
     def rest(self) -> None:
         """Begin to collect what belongs to no step."""
@@ -227,13 +230,13 @@ class Gate:
         if looks:
             step.looks.update(looks)
         if reads:
-            step.reads.update(reads)
+            step.reads = step.reads.union(reads)
         if writes:
-            step.writes.update(writes)
+            step.writes = step.writes.union(writes)
         if scans:
-            step.scans.update(scans)
+            step.scans = step.scans.union(scans)
         if fills:
-            step.fills.update(fills)
+            step.fills = step.fills.union(fills)
 
     # --- waiting ----------------------------------------------------------------------------------
 

@@ -152,16 +152,19 @@ class Mail:
         found: list[Event] = []
         for ref in self._listed:
             if ref.now <= DRAINING:
-                found += self._of_box(ref)
+                waiting = self._waiting.get(ref)
+                if not waiting:
+                    continue
+                if len(waiting) == 1 and not ref.control:
+                    found.append(waiting[0][0])
+                else:
+                    found += self._of_box(ref, waiting)
         for ref, inbox in self._inboxes.items():
             if ref.now <= DRAINING:
                 found += self._of_inbox(ref, inbox)
         return found
 
-    def _of_box(self, ref: ScheduledRef) -> list[Event]:
-        waiting = self._waiting.get(ref)
-        if not waiting:
-            return []
+    def _of_box(self, ref: ScheduledRef, waiting: list[tuple[Event, Any]]) -> list[Event]:
         if not ref.control:
             if len(waiting) > 1 and is_crowded(ref):
                 return [waiting[0][0]]

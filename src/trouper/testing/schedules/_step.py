@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from trio.lowlevel import Task, current_task
 
 from ._event import Event
+
+NOTHING: Final[frozenset[str]] = frozenset()  # what most steps have of most things
 
 
 @final
@@ -22,10 +24,7 @@ class Step:
         self.event = event
         self.creates: list[tuple[int, Event]] = []  # with the stamp of each
         self.withdraws: dict[Event, None] = {}
-        self.reads: set[str] = set()
-        self.writes: set[str] = set()
-        self.scans: set[str] = set()
-        self.fills: set[str] = set()
+        self.reads = self.writes = self.scans = self.fills = NOTHING  # few touch the journal
         self.shares: set[str] = set()
         self.looks: set[str] = set()
         self.also: dict[str, None] = {}

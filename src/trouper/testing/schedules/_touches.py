@@ -45,5 +45,8 @@ class LastTouches:
             if resource not in writes:
                 if (writer := writers.get(resource)) is not None:
                     found.add(writer)
-                readers.setdefault(resource, []).append(node)
+                if (those := readers.get(resource)) is None:
+                    readers[resource] = [node]
+                else:
+                    those.append(node)
         return tuple(sorted(found)) if len(found) > 1 else tuple(found)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...errors import InvariantError
 from ._bits import bits, mask_of
-from ._event import Accesses, Event, Footprint, accesses
+from ._event import Accesses, Event, Footprint, accesses, new_tuple
 from ._touches import LastTouches
 
 Delivery: TypeAlias = Literal["causal", "pairwise"]
@@ -111,7 +111,7 @@ class Trace:
             raise InvariantError(f"two events of one schedule have one name: {event!r}")
         if event.life != self.life:
             raise InvariantError(f"{event!r} was born after {self.life} crashes: wrong life")
-        self._births[event] = _Birth(node, len(self._births))
+        self._births[event] = new_tuple(_Birth, (node, len(self._births)))
 
     def by_age(self, events: Iterable[Event]) -> list[Event]:
         """Return events in the order of their births; a crash is younger than everything."""
@@ -153,12 +153,14 @@ class Trace:
     def append(self, event: Event, footprint: Footprint) -> Step:
         """Take in that an event took place and what its step touched."""
         node = len(self._pasts)
-        lost = [e for e in footprint.withdraws if e not in self._done]  # else it is too late
-        as_if = [self._step(e, Footprint(), node, begins=True) for e in lost]
-        step = self._step(event, footprint, node, touches=True)
-        if lost:
+        if footprint.withdraws:
+            lost = [e for e in footprint.withdraws if e not in self._done]  # else it is too late
+            as_if = [self._step(e, Footprint(), node, begins=True) for e in lost]
+            step = self._step(event, footprint, node, touches=True)
             self._withdrawn.update(lost)
             self._withdrawals += [(one, step) for one in as_if]
+        else:
+            step = self._step(event, footprint, node, touches=True)
         self._levels.append(1 + self._depth(step))
         self._pasts.append(step.past | 1 << node)
         self.steps.append(step)
@@ -210,9 +212,9 @@ class Trace:
             past |= self._pasts[other]
         creator = -1 if birth is None else birth.node
         place = len(self.steps)
-        return Step(
-            event, footprint, touched, place, node, creator, first, required, conflicts, past
-        )
+        fields = event, footprint, touched, place, node, creator, first, required, conflicts, past
+        step: Step = new_tuple(Step, fields)
+        return step
 
     def _required(self, event: Event, birth: _Birth | None) -> int:
         if event.kind == "timer" and self.rules.time == "idle":
@@ -240,7 +242,8 @@ class Trace:
             return max((0 if before < 0 else levels[before], *since))
         depth = 0 if step.creator < 0 else levels[step.creator]
         for node in step.conflicts:
-            depth = max(depth, levels[node])
+            if levels[node] > depth:
+                depth = levels[node]
         if step.event.kind == "commit":
             for taken in self._taken.get(("commit", step.event.sender, step.event.life), ()):
                 if step.past >> taken.node & 1:
