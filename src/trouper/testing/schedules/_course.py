@@ -98,7 +98,7 @@ class Course:
     def narrow(self, offered: Iterable[Event]) -> list[Event]:
         """Return what delivery, journal and time allow of what could take place, oldest first."""
         events = self.trace.by_age(offered)
-        if len(events) == 1:
+        if len(events) < 2:
             return events
         queues: dict[tuple[str, str, int], list[Event]] = {}
         for event in events:

@@ -19,7 +19,7 @@ import outcome
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, reschedule
 
-from ..._trio import HeldDeadlines
+from ..._trio import WOKEN, HeldDeadlines
 from ...mailbox import Ask, Job
 from ._alarms import Alarms
 from ._course import Wait
@@ -278,7 +278,6 @@ class Gate:
 
     def let_go(self, key: Hashable, error: BaseException | None = None) -> None:
         """Offer to wake those who wait under a key."""
-        verdict = partial(outcome.Value, None) if error is None else partial(outcome.Error, error)
         for held in self._held.pop(key, ()):
             kind: Kind = "reply"
             if held.asked is not None:
@@ -286,8 +285,7 @@ class Gate:
                 held.event = Event(kind, held.owner, held.sender, held.what, sequence, self.life)
             else:
                 held.event = self.mint(kind, held.owner, held.sender, held.what)
-            task = held.task
-            self.offer(held.event, lambda task=task: reschedule(task, verdict()))  # type: ignore[misc]
+            self.offer(held.event, partial(_wake, held.task, error))
 
     def waits(self) -> list[Wait]:
         """Return who waits for an answer, for room, for an end, or for news.
@@ -368,3 +366,8 @@ class Gate:
             name = self.owners.of(task)
             if name is not None and name != step.event.target:
                 step.also[name] = None
+
+
+def _wake(task: Task, error: BaseException | None) -> None:
+    """Let a task go on that waits."""
+    reschedule(task, WOKEN if error is None else outcome.Error(error))

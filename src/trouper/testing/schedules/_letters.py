@@ -102,21 +102,21 @@ class Mail:
         if ref not in self._boxes:  # a durable actor: its desk takes what is there, in order
             gate.note(shares=(f"inbox of {ref.label}",))
             return Letter(how, "", what, stamp, None)
-        self.touched(ref)
-        name = self.known[ref].name
+        name = self.touched(ref).name
         if how in ("after", "every"):
             return Letter(how, f"timer of {name}", what, stamp, None)
         sender = gate.owner()
         event = None if how == "pipe" else gate.mint("deliver", name, sender, what)
         return Letter(how, sender, what, stamp, event)
 
-    def touched(self, ref: ScheduledRef) -> None:
+    def touched(self, ref: ScheduledRef) -> Known:
         """Note that the step under way puts something into a mailbox, or takes it out."""
         known = self.known.get(ref) or self._know(ref)
         step = self._gate.step
         step.looks.add(known.life)
         if known.mail is not None:
             step.shares.add(known.mail)
+        return known
 
     def looked(self, ref: ScheduledRef) -> None:
         """Note that the step under way depends on whether an actor lives."""
@@ -213,8 +213,10 @@ class Mail:
 
     def settle(self) -> bool:
         """Run the passes that serve nobody: of closed mailboxes, and of those that gave up."""
-        self.look()
-        idle = [r for r in self._listed if r.now > DRAINING or not self._waiting.get(r)]
+        if self.is_stale:
+            self.look()
+        waiting = self._waiting
+        idle = [r for r in self._listed if r.now > DRAINING or r not in waiting]
         is_served = False
         for ref in idle:
             ready = self._listed.pop(ref)
@@ -262,14 +264,17 @@ class Mail:
         places: dict[Event, tuple[ScheduledRef, Any, int]] = {}
         come: list[tuple[int, Event]] = []
         for ref in self._boxes:
-            q = ref.queue
-            if ref.control or (q and ref.intake.priority is not None):
+            if ref.control:
                 return False
+            q = ref.queue
             if not q:
                 continue
+            if ref.intake.priority is not None:
+                return False
             found: list[tuple[Event, Any]] = []
             for entry in mail_of(q):
-                letter = self._letter(entry)
+                told = isinstance(entry, Traced)
+                letter: Letter = entry.journeys[0] if told else self._letter(entry)
                 event = letter.event
                 if event is None or event in taken:
                     return False

@@ -145,10 +145,10 @@ class Gated(Followed):
 
     @enable_ki_protection
     def tell(self, message: Any, /) -> None:
-        if self.is_followed:
+        me: Any = self
+        if len(me.system.instruments) > 1:
             super().tell(message)
             return
-        me: Any = self
         letter = me.dispatcher.gate.mail.sending("tell", me, message)
         if self.accepts is CLOSED:
             self.not_taken(Traced(self, message, (letter,)), STATE_NAMES[self.state])

@@ -148,7 +148,8 @@ class WatchedClock(trio.abc.Clock):
 
     def current_time(self) -> float:
         """See `trio.abc.Clock`. A look of trio, or of this library, is no look of an actor."""
-        frame = inspect.currentframe()
+        here = inspect.currentframe()
+        frame = None if here is None else here.f_back
         while frame is not None and frame.f_code.co_name == "current_time":
             frame = frame.f_back
         if frame is None or frame.f_globals is _LOOP:
