@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import final
 from weakref import WeakValueDictionary
 
+import trio
+
 from ...mailbox import Dispatcher, News
 
 Topic = tuple[str, ...]
@@ -31,24 +33,27 @@ class Subject:
 class Board:
     """The topics that somebody waits for on one opening of one store."""
 
-    dispatcher: Dispatcher  # of the host that joined last; under a schedule all share one
-
     def __init__(self) -> None:
+        # Of one of the hosts that are there, writer: the roster. Under a schedule all share one.
+        self.dispatcher: Dispatcher | None = None
         # Held by whoever waits, so a topic that nobody waits for takes no room.
         self._waited: WeakValueDictionary[Topic, News] = WeakValueDictionary()
 
     def news(self, *topic: str) -> News:
         """Return what is set by the next news of a topic. Take it before you look."""
-        subject = Subject(topic)
-        self.dispatcher.touch(subject)
+        subject, dispatcher = Subject(topic), self.dispatcher
+        if dispatcher is not None:
+            dispatcher.touch(subject)
         event = self._waited.get(topic)
         if event is None:
-            event = self._waited[topic] = self.dispatcher.news(subject)
+            event = trio.Event() if dispatcher is None else dispatcher.news(subject)
+            self._waited[topic] = event
         return event
 
     def tell(self, *topic: str) -> None:
         """Wake whoever waits for a topic."""
-        self.dispatcher.touch(Subject(topic))
+        if self.dispatcher is not None:
+            self.dispatcher.touch(Subject(topic))
         event = self._waited.pop(topic, None)
         if event is not None:
             event.set()

@@ -47,11 +47,11 @@ class Roster:
 
     def leave(self, host: Neighbour) -> None:
         """Remove a host whose last task has ended: from now on its claims are free."""
-        del self._hosts[host.owner.number]
+        self._hosts.pop(host.owner.number, None)
         self._dead.add(host.owner.number)
         self.board.tell_all("operation")  # what it attempted may be attempted again
         # A roster lives as long as its store, and what it holds must not hold that store.
-        del self.board.dispatcher
+        self.board.dispatcher = None
         for other in self._hosts.values():
             self.board.dispatcher = other.dispatcher
 
