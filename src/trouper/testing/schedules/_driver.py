@@ -8,6 +8,7 @@ checks - and when the course has ended, the oldest event is next: so a system ca
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -53,8 +54,9 @@ def scenario_play(scenario: Scenario, options: Options | None = None) -> Play:
 
     def play(course: Course) -> None:
         world = World(scenario, chosen, course)
-        state = random.getstate()
+        state, collects = random.getstate(), gc.isenabled()
         random.seed(0)  # what the code under test draws is the same in every schedule
+        gc.disable()  # what it would finalize in a step depends on all that was made before
         try:
             with _trio.ordered():
                 trio.run(world.main, clock=world.watched, instruments=world.instruments)
@@ -63,6 +65,8 @@ def scenario_play(scenario: Scenario, options: Options | None = None) -> Play:
             raise alone from (None if alone is exc else alone.__cause__)
         finally:
             random.setstate(state)
+            if collects:
+                gc.enable()
 
     return play
 
