@@ -157,4 +157,6 @@ async def test_several_waits_for_one_actor_are_counted() -> None:
     async with open_system("s") as system:
         ref: Ref[Any] = await system.spawn(Many)
         ref.tell(Boom())
-        await trio.testing.wait_all_tasks_blocked()
+        ref.drain()
+        why = await ref.stopped()
+        assert why.cause is None, why  # what its handler asserts would have crashed it
