@@ -15,6 +15,7 @@ import pytest
 import trio
 from hypothesis import given
 
+from trouper._gathered import Gathered, GatheredTuple
 from trouper.errors import TooLarge, ValueRefused
 from trouper.store import canonical, decode, decode_vouched, encode
 from trouper.store._codec import _NATIVE_TAGS, MAX_DEPTH, MAX_NODES, encode_row
@@ -57,6 +58,34 @@ def same(one: Any, other: Any) -> bool:
 def test_what_is_encoded_comes_back_equal_in_type_and_content(value: Any) -> None:
     assert same(decode(encode(value)), value)
     assert same(decode_vouched(encode(value)), value)
+
+
+@given(st.lists(VALUES, max_size=30))
+def test_what_an_aggregate_gave_is_encoded_as_the_list_it_equals(values: list[Any]) -> None:
+    found = Gathered(values, reversed(range(len(values))))
+    assert encode(found) == encode(values)
+    assert encode({"a": [found]}) == encode({"a": [values]})
+    assert canonical(found) == canonical(values)
+    assert encode_row(["kind", 1, found], ("a",), MAX_NODES) == encode_row(
+        ["kind", 1, values], ("a",), MAX_NODES
+    )
+
+
+def test_no_other_subclass_is_carried_nor_is_its_content_excused() -> None:
+    class Other(list[int]):
+        pass
+
+    with pytest.raises(ValueRefused, match="Other would not come back as itself"):
+        encode([Other([1])])
+    with pytest.raises(ValueRefused, match=r"a tuple would come back as a list"):
+        encode(GatheredTuple((1, 2), (1, 0)))
+    with pytest.raises(ValueRefused) as raised:
+        encode({"found": Gathered([1, {2}], (1, 0))})
+    assert raised.value.path == "$['found'][1]"
+    with pytest.raises(ValueRefused, match="nested deeper"):
+        cycle: Gathered[Any] = Gathered()
+        cycle.append(cycle)
+        encode(cycle)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x61", b"\xc0\x60", b"\x9f\xff"])
@@ -264,6 +293,7 @@ HOSTILE = """
 import sys, datetime as dt
 from dataclasses import dataclass
 from typing import Any
+from trouper._gathered import Gathered, GatheredTuple
 from trouper.errors import TooLarge, ValueRefused
 from trouper.store import canonical, decode, encode, fingerprint, shape_of
 

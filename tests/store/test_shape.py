@@ -33,6 +33,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from trouper._gathered import Gathered, GatheredTuple
 from trouper.errors import ValueRefused
 from trouper.store import decode, encode, register_type, shape_of
 from trouper.store._forms import FORMS
@@ -213,6 +214,35 @@ def test_a_list_where_a_tuple_is_declared_comes_back_as_declared() -> None:
     for hint in (tuple[int, int], tuple[int, ...]):
         shape = shape_of(hint)
         assert shape.to_value(shape.to_plain([1, 2])) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "back"),
+    [
+        (list[Point], Gathered([Point(1, 2)], (0,)), [Point(1, 2)]),
+        (tuple[int, Point], Gathered([1, Point(1, 2)], (1, 0)), (1, Point(1, 2))),
+        (tuple[int, ...], Gathered([1, 2], (1, 0)), (1, 2)),
+        (tuple[int, int], GatheredTuple((1, 2), (1, 0)), (1, 2)),
+        (list[Point] | int, Gathered([Point(1, 2)], (0,)), [Point(1, 2)]),
+        (dict[str, list[Point]], {"a": Gathered([Point(1, 2)], (0,))}, {"a": [Point(1, 2)]}),
+    ],
+)
+def test_what_an_aggregate_gave_is_carried_as_what_it_equals(
+    hint: Any, value: Any, back: Any
+) -> None:
+    shape = shape_of(hint)
+    found = shape.to_value(decode(encode(shape.to_plain(value))))
+    assert found == back
+    assert type(found) is type(back)
+
+
+@pytest.mark.parametrize(
+    ("hint", "equal"), [(Gathered[int], "list"), (Gathered, "list"), (GatheredTuple, "tuple")]
+)
+def test_an_annotation_that_promises_an_order_is_refused(hint: Any, equal: str) -> None:
+    for within, value in ((hint, Gathered([1], (0,))), (list[hint], [Gathered([1], (0,))])):
+        with pytest.raises(ValueRefused, match=rf"without its order; say {equal}\[\.\.\.\]"):
+            shape_of(within).to_plain(value)
 
 
 @pytest.mark.parametrize(

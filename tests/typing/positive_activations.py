@@ -6,7 +6,7 @@ from typing import Any, assert_type
 
 from trouper import Activation, Won, durable, effect
 from trouper.actors.activations import Call
-from trouper.actors.groups import Outcome
+from trouper.actors.groups import Gathered, GatheredTuple, Outcome
 
 
 @effect
@@ -33,13 +33,27 @@ async def steps(act: Activation, n: int) -> str:
     assert_type(await act.move_on_after(5, act.call(text, n)), Won[str] | None)
     assert_type(await act.race(t, i), Won[str | int])
     assert_type(await act.any_of(t, i, f), Won[str | int | bool])
-    assert_type(await act.all_of(t, i, f), tuple[str, int, bool])
-    assert_type(await act.all_of(t, i, f, w, t, i, f), tuple[str, int, bool, None, str, int, bool])
+    assert_type(await act.all_of(t, i, f), GatheredTuple[str, int, bool])
+    assert_type(
+        await act.all_of(t, i, f, w, t, i, f),
+        GatheredTuple[str, int, bool, None, str, int, bool],
+    )
     assert_type(
         await act.all_of(t, i, f, w, t, i, f, w),
-        tuple[str, int, bool, None, str, int, bool, None],
+        GatheredTuple[str, int, bool, None, str, int, bool, None],
     )
     assert_type(await act.race(t, i, f, w, t, i, f, w), Won[str | int | bool | None])
-    assert_type(await act.all_of(*[act.call(text, k) for k in range(n)]), list[str])
-    assert_type(await act.all_settled(t, i), list[Outcome])
+    assert_type(await act.all_of(*[act.call(text, k) for k in range(n)]), Gathered[str])
+    assert_type(await act.all_settled(t, i), Gathered[Outcome])
+    assert_type((await act.all_settled(t, i)).order, tuple[int, ...])
+    name, number_of = await act.all_of(t, i)
+    assert_type(name, str)
+    assert_type(number_of, int)
     return await act.call(text, n)
+
+
+@durable
+async def hands_on(act: Activation) -> tuple[list[str], tuple[str, int], list[Outcome]]:
+    texts = await act.all_of(*[act.call(text, k) for k in range(3)])
+    both = await act.all_of(act.call(text, 1), act.call(number, 2))
+    return texts, both, await act.all_settled(act.call(text, 1))

@@ -7,6 +7,8 @@ from typing import assert_type
 from trouper import ActorSystem, Backoff, EffectContext, effect
 from trouper.actors.groups import (
     EffectCall,
+    Gathered,
+    GatheredTuple,
     Outcome,
     Settlement,
     Won,
@@ -45,11 +47,18 @@ async def use(system: ActorSystem) -> None:
     assert_type(await race(host, "k", names), Won[str])
     assert_type(await any_of(host, "k", names, losers="cancel"), Won[str])
     either: Won[str | int] = await race(host, "k", [name.call(1), size.call("a")])
-    assert_type(await all_of(host, "k", names), list[str])
-    assert_type(await all_of(host, "k", (name.call(1), size.call("a"))), tuple[str, int])
-    assert_type(await all_settled(host, "k", [name.call(1), timer(1)]), list[Outcome])
+    assert_type(await all_of(host, "k", names), Gathered[str])
+    both = await all_of(host, "k", (name.call(1), size.call("a")))
+    assert_type(both, GatheredTuple[str, int])
+    assert_type(both.order, tuple[int, ...])
+    first, second = both
+    assert_type(first, str)
+    assert_type(second, int)
+    pair: tuple[str, int] = both
+    listed: list[str] = await all_of(host, "k", names)
+    assert_type(await all_settled(host, "k", [name.call(1), timer(1)]), Gathered[Outcome])
     assert_type(await move_on_after(host, "k", 1.0, size.call("a")), Won[int] | None)
     async with open_group(host, "k", names, wake="first") as group:
         async for settlement in group:
             assert_type(settlement, Settlement)
-    print(either)
+    print(either, pair, listed)

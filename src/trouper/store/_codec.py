@@ -2,8 +2,11 @@
 
 What may be journaled (the *profile*): None, bool, int within 64 bits, float, str, bytes, list, and
 dict with str keys - exactly these types, because a tuple, an enum or a str subclass would come back
-as something else. Depth and node count are checked before encoding, in a loop: the encoder
-recurses without a limit and takes the process down. Size is checked before decoding.
+as something else. There is one exception: `Gathered`, which aggregates give, is carried as the list
+it equals; its order is that of the ranks, and is read from those (ADR 0002).
+
+Depth and node count are checked before encoding, in a loop: the encoder recurses without a limit
+and takes the process down. Size is checked before decoding.
 
 Bytes from outside are accepted only if they are what we would have written ourselves: tags, odd
 lengths, trailing bytes and the like do not survive re-encoding.
@@ -17,6 +20,7 @@ from typing import Any, Final, TypeGuard, cast
 import cbor2
 from trio.lowlevel import enable_ki_protection
 
+from .._gathered import Gathered, carried_type
 from ..errors import InvariantError, TooLarge, TrouperError, ValueRefused
 from ._short import short_row, short_value
 
@@ -197,7 +201,7 @@ def _sound(value: object, max_depth: int) -> int:
                     return 0
                 continue
             nested = True
-            if kind is list:
+            if kind is list or kind is Gathered:
                 nodes += len(item)
                 if nodes > MAX_NODES:  # before growing `below`: a small graph can unfold for ever
                     return 0
@@ -256,7 +260,7 @@ def objection(value: object) -> tuple[str, str]:
 
 
 def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
-    kind = _kind_of(item)
+    kind = carried_type(item)
     if kind is list:
         return [(f"{path}[{index}]", child, depth) for index, child in enumerate(item)]
     found: list[tuple[str, Any, int]] = []
@@ -270,7 +274,7 @@ def _children(path: str, item: Any, depth: int) -> list[tuple[str, Any, int]]:
 
 
 def _objection(item: Any, depth: int) -> str | None:
-    kind: type[Any] = _kind_of(item)
+    kind: type[Any] = carried_type(item)
     if kind is int:
         fits = INT_MIN <= item <= INT_MAX
         return None if fits else "an int outside 64 bits; store it as str or bytes"

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+from .._gathered import CARRIED_AS, carried_type
 from ._forms import FORMS, Misfit
 
 T = TypeVar("T")
@@ -27,8 +28,7 @@ _WRAPPERS: Final = frozenset(
 _FIELD_MARKS: Final = (
     *("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "__pydantic_fields__"),
 )
-# type() itself would narrow Any to a partially unknown type
-type_of: Final = cast("Callable[[Any], type[Any]]", type)
+type_of: Final = carried_type
 _caches: Final[list[Callable[[], None]]] = []
 
 
@@ -122,6 +122,7 @@ def _is_structured(kind: Any) -> bool:
     cls = cast("type[Any]", kind)
     return (
         cls in FORMS
+        or cls in CARRIED_AS
         or cls is tuple
         or cls in SETS
         or issubclass(cls, Enum)

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from .._gathered import CARRIED_AS
 from ._codec import MAX_DEPTH, MAX_NODES, canonical, measure, objection
 from ._forms import FORMS, Misfit, enum_form
 from ._hints import (
@@ -49,6 +50,8 @@ def out_of(hint: Any) -> Out:
     kind, args = kind_of(hint), typing.get_args(hint)
     if kind in FORMS:
         return _single(kind, FORMS[kind][0])
+    if kind in CARRIED_AS:
+        return _without_order(kind)
     if issubclass(kind, Enum):
         return _single(kind, enum_form(kind)[0])
     if kind in LISTS:
@@ -133,6 +136,19 @@ def _single(kind: type[Any], form: Out) -> Out:
             raise Misfit(f"{type(error).__name__}: {error}") from error
         leave()
         return _plain(plain)
+
+    return out
+
+
+def _without_order(kind: type[Any]) -> Out:
+    """Refuse a hint that promises what the journal does not keep."""
+    equal = CARRIED_AS[kind].__name__
+
+    def out(_: Any) -> Any:
+        raise Misfit(
+            f"{a(kind)} is carried as the {equal} it equals, without its order; say {equal}[...] "
+            "in the annotation"
+        )
 
     return out
 

@@ -13,6 +13,8 @@ from ..groups import (
     Activity,
     Combinator,
     Disposition,
+    Gathered,
+    GatheredTuple,
     Losers,
     Outcome,
     Won,
@@ -250,25 +252,25 @@ class Activation:
     @overload
     def all_of(  # pyright: ignore[reportOverlappingOverload]
         self, a: Call[A], b: Call[B], /
-    ) -> Call[tuple[A, B]]: ...
+    ) -> Call[GatheredTuple[A, B]]: ...
     @overload
-    def all_of(self, a: Call[A], b: Call[B], c: Call[C], /) -> Call[tuple[A, B, C]]: ...
+    def all_of(self, a: Call[A], b: Call[B], c: Call[C], /) -> Call[GatheredTuple[A, B, C]]: ...
     @overload
     def all_of(
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], /
-    ) -> Call[tuple[A, B, C, D]]: ...
+    ) -> Call[GatheredTuple[A, B, C, D]]: ...
     @overload
     def all_of(
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], /
-    ) -> Call[tuple[A, B, C, D, E]]: ...
+    ) -> Call[GatheredTuple[A, B, C, D, E]]: ...
     @overload
     def all_of(
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], f: Call[F], /
-    ) -> Call[tuple[A, B, C, D, E, F]]: ...
+    ) -> Call[GatheredTuple[A, B, C, D, E, F]]: ...
     @overload
     def all_of(
         self, a: Call[A], b: Call[B], c: Call[C], d: Call[D], e: Call[E], f: Call[F], g: Call[G], /
-    ) -> Call[tuple[A, B, C, D, E, F, G]]: ...
+    ) -> Call[GatheredTuple[A, B, C, D, E, F, G]]: ...
     @overload
     def all_of(
         self,
@@ -281,15 +283,21 @@ class Activation:
         g: Call[G],
         h: Call[H],
         /,
-    ) -> Call[tuple[A, B, C, D, E, F, G, H]]: ...
+    ) -> Call[GatheredTuple[A, B, C, D, E, F, G, H]]: ...
     @overload
-    def all_of(self, *calls: Call[A]) -> Call[list[A]]: ...
+    def all_of(self, *calls: Call[A]) -> Call[Gathered[A]]: ...
     def all_of(self, *calls: Call[Any]) -> Call[Any]:
-        """Describe a wait for all values, in input order; the first failure by rank is raised."""
+        """Describe a wait for all values, in input order; the first failure by rank is raised.
+
+        ``.order`` of what it gives says which came first.
+        """
         return self._group(Combinator.ALL_OF, calls, "run_to_completion")
 
-    def all_settled(self, *calls: Call[Any]) -> Call[list[Outcome]]:
-        """Describe a wait for all outcomes, in input order; none is raised."""
+    def all_settled(self, *calls: Call[Any]) -> Call[Gathered[Outcome]]:
+        """Describe a wait for all outcomes, in input order; none is raised.
+
+        ``.order`` of what it gives says which came first.
+        """
         return self._group(Combinator.ALL_SETTLED, calls, "run_to_completion")
 
     def now(self) -> float:

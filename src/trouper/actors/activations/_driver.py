@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from ..._trio import call_hidden, is_hidden, is_hidden_error
 from ...errors import ActivationError, HistoryLimit, NondeterministicAwait, ReplayMismatch
-from ..groups import Cancelled, Completed, ErrorRecord, Failed, Outcome
+from ..groups import Cancelled, Completed, ErrorRecord, Failed, Gathered, Outcome
 from . import signals
 from ._activation import Activation, Position
 from ._call import Call, Step
@@ -110,7 +110,7 @@ class Driver:
                 what = "a step of another activation" if foreign else type(yielded).__name__
                 return self._refuse(self._foreign(what, None))
             if not step.children:
-                how, value = self._coro.send, []
+                how, value = self._coro.send, Gathered[Any]()
                 continue
             self._effects += len(step.children)
             if self._effects > self._limit:

@@ -5,6 +5,8 @@ the moment it settles, in the transaction that records its outcome. A caller who
 after a crash, reads the same order.
 """
 
+from ..._gathered import Gathered as Gathered
+from ..._gathered import GatheredTuple as GatheredTuple
 from ._activity import Activity as Activity
 from ._activity import ActivityRegistry as ActivityRegistry
 from ._activity import require_activity as require_activity
@@ -147,6 +149,8 @@ __all__ = (
     "EffectRunner",
     "ErrorRecord",
     "Failed",
+    "Gathered",
+    "GatheredTuple",
     "GroupActor",
     "GroupDrain",
     "GroupHandle",

@@ -6,11 +6,12 @@ longer journal take the same branch (ECMA-262 results, ruling 12). *Cancelled* c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from ..._gathered import Gathered
 from ...errors import ActivationCancelled, InvariantError
 from ._outcome import Cancelled, Completed, Failed, Outcome
 from ._policy import WakePolicy
@@ -109,7 +110,7 @@ def verdict(kind: Combinator, children: int, ranks: Sequence[Rank]) -> Verdict |
         case Combinator.ALL_SETTLED:
             if len(ranks) < children:
                 return None
-            return Verdict([outcome for _, outcome in _by_position(ranks)], None, children)
+            return Verdict(_gathered(ranks, (outcome for _, outcome in ranks)), None, children)
     raise InvariantError(f"no combinator {kind!r}")
 
 
@@ -138,9 +139,15 @@ def _all_of(children: int, ranks: Sequence[Rank]) -> Verdict | None:
             return Verdict(None, error_of(outcome), number)
     if len(ranks) < children:
         return None
-    return Verdict(
-        [o.value for _, o in _by_position(ranks) if isinstance(o, Completed)], None, children
-    )
+    values = [outcome.value for _, outcome in ranks if isinstance(outcome, Completed)]
+    return Verdict(_gathered(ranks, values), None, children)
+
+
+def _gathered(ranks: Sequence[Rank], results: Iterable[Any]) -> Gathered[Any]:
+    """Return results, which come in rank order, by position; their order goes with them."""
+    order = [position for position, _ in ranks]
+    by_position = dict(zip(order, results, strict=True))
+    return Gathered((by_position[place] for place in sorted(order)), order)
 
 
 def _by_position(ranks: Sequence[Rank]) -> list[Rank]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, cast, final, overload
 
+from ..._gathered import Gathered, GatheredTuple
 from ...errors import EmptyGroup, HandleClosed
 from .._key import require_text
 from ._calls import EffectCall, timer
@@ -74,23 +75,23 @@ async def any_of(
 @overload
 async def all_of(
     host: EffectHostBase, key: str, calls: tuple[EffectCall[A], EffectCall[B]]
-) -> tuple[A, B]: ...
+) -> GatheredTuple[A, B]: ...
 @overload
 async def all_of(
     host: EffectHostBase, key: str, calls: tuple[EffectCall[A], EffectCall[B], EffectCall[C]]
-) -> tuple[A, B, C]: ...
+) -> GatheredTuple[A, B, C]: ...
 @overload
 async def all_of(
     host: EffectHostBase,
     key: str,
     calls: tuple[EffectCall[A], EffectCall[B], EffectCall[C], EffectCall[D]],
-) -> tuple[A, B, C, D]: ...
+) -> GatheredTuple[A, B, C, D]: ...
 @overload
 async def all_of(
     host: EffectHostBase,
     key: str,
     calls: tuple[EffectCall[A], EffectCall[B], EffectCall[C], EffectCall[D], EffectCall[E]],
-) -> tuple[A, B, C, D, E]: ...
+) -> GatheredTuple[A, B, C, D, E]: ...
 @overload
 async def all_of(
     host: EffectHostBase,
@@ -98,7 +99,7 @@ async def all_of(
     calls: tuple[
         EffectCall[A], EffectCall[B], EffectCall[C], EffectCall[D], EffectCall[E], EffectCall[F]
     ],
-) -> tuple[A, B, C, D, E, F]: ...
+) -> GatheredTuple[A, B, C, D, E, F]: ...
 @overload
 async def all_of(
     host: EffectHostBase,
@@ -112,7 +113,7 @@ async def all_of(
         EffectCall[F],
         EffectCall[G],
     ],
-) -> tuple[A, B, C, D, E, F, G]: ...
+) -> GatheredTuple[A, B, C, D, E, F, G]: ...
 @overload
 async def all_of(
     host: EffectHostBase,
@@ -127,30 +128,35 @@ async def all_of(
         EffectCall[G],
         EffectCall[H],
     ],
-) -> tuple[A, B, C, D, E, F, G, H]: ...
+) -> GatheredTuple[A, B, C, D, E, F, G, H]: ...
 @overload
-async def all_of(host: EffectHostBase, key: str, calls: list[EffectCall[R]]) -> list[R]: ...
+async def all_of(host: EffectHostBase, key: str, calls: list[EffectCall[R]]) -> Gathered[R]: ...
 async def all_of(
     host: EffectHostBase, key: str, calls: list[EffectCall[Any]] | tuple[EffectCall[Any], ...]
 ) -> Any:
     """Run calls side by side and return their values in the order of the calls.
 
-    A list of calls gives a list, a tuple of different ones a tuple. The first failure by rank is
-    raised. Waits and refuses as `race` does; no calls give no values.
+    A list of calls gives a list, a tuple of different ones a tuple; ``.order`` of either says which
+    came first. The first failure by rank is raised. Waits and refuses as `race` does; no calls give
+    no values.
     """
-    values = await _decided(host, key, Combinator.ALL_OF, calls, "run_to_completion")
-    return tuple(values) if isinstance(calls, tuple) else values
+    found = await _decided(host, key, Combinator.ALL_OF, calls, "run_to_completion")
+    values = cast("Gathered[Any]", found)
+    if isinstance(calls, list):
+        return values
+    different: GatheredTuple[*tuple[Any, ...]] = GatheredTuple(values, values.order)
+    return different
 
 
 async def all_settled(
     host: EffectHostBase, key: str, calls: Sequence[EffectCall[Any]]
-) -> list[Outcome]:
+) -> Gathered[Outcome]:
     """Run calls side by side and return their outcomes in the order of the calls; none is raised.
 
-    Waits and refuses as `race` does; no calls give an empty list.
+    ``.order`` says which came first. Waits and refuses as `race` does; no calls give an empty list.
     """
     found = await _decided(host, key, Combinator.ALL_SETTLED, calls, "run_to_completion")
-    return cast("list[Outcome]", found)
+    return cast("Gathered[Outcome]", found)
 
 
 async def move_on_after(
@@ -174,7 +180,7 @@ async def _decided(
     if not calls:
         if kind in (Combinator.RACE, Combinator.ANY_OF):
             raise EmptyGroup(f"{kind} of nothing would wait for ever; give it a call", key=key)
-        return []
+        return Gathered[Any]()
     group = OpenGroup(host, _group_of(key, calls, kind.wake, _word(losers)), calls)
     async with group:
         found = await group.decide(kind)
