@@ -11,27 +11,28 @@ import pytest
 import trio
 import trio.testing
 
-from trouper.store import LmdbStore, MemoryStore, Store
+from trouper.actors.groups import LmdbHost, MemoryHost
+from trouper.store import LmdbStore, MemoryStore
 from trouper.testing.conformance import drain, host
 
-Make = Callable[[], Store]
+Make = Callable[[], MemoryHost | LmdbHost]
 
 
 def on_disk(path: Path) -> Make:
-    return lambda: LmdbStore(path, level="relaxed")
+    return lambda: LmdbHost(LmdbStore(path, level="relaxed"))
 
 
 def in_memory(_: Path) -> Make:
-    store = MemoryStore()
-    return lambda: store
+    host = MemoryHost()
+    return lambda: host
 
 
 def in_memory_twice(_: Path) -> Make:
-    store = MemoryStore(debug=True)  # refuses units that are not pure
-    return lambda: store
+    host = MemoryHost(store=MemoryStore(debug=True))  # refuses units that are not pure
+    return lambda: host
 
 
-MAKERS = {"lmdb": on_disk, "memory": in_memory, "memory-debug": in_memory_twice}
+MAKERS = {"LmdbHost": on_disk, "MemoryHost": in_memory, "MemoryHost-debug": in_memory_twice}
 
 
 @asynccontextmanager

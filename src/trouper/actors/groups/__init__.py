@@ -112,6 +112,9 @@ from ._sweep import begin_sweep as begin_sweep
 from ._sweep import being_swept as being_swept
 from ._sweep import everything_in as everything_in
 from ._sweep import extent as extent
+from ._tiers import EmbeddedHost as EmbeddedHost
+from ._tiers import LmdbHost as LmdbHost
+from ._tiers import MemoryHost as MemoryHost
 from ._timer import Clock as Clock
 from ._timer import TimerRunner as TimerRunner
 from ._timer import WallClock as WallClock
@@ -147,6 +150,7 @@ __all__ = (
     "EffectHost",
     "EffectHostBase",
     "EffectRunner",
+    "EmbeddedHost",
     "ErrorRecord",
     "Failed",
     "Gathered",
@@ -156,8 +160,10 @@ __all__ = (
     "GroupHandle",
     "GroupMembership",
     "GroupRow",
+    "LmdbHost",
     "Losers",
     "MemberRow",
+    "MemoryHost",
     "OpenGroup",
     "Opened",
     "Outcome",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
@@ -28,35 +28,44 @@ async def open_host(
 
     Leaving the block gives running children ``shutdown`` seconds, then ends them without a
     terminal: whoever opens the group again goes on where it was. Without a resolver the host is
-    unwired.
+    unwired. An error of the block leaves it as itself.
     """
-    failure: list[BaseException] = []
-    async with trio.open_nursery() as nursery:
-        owned = not store.is_open
-        if owned:
-            await store.__aenter__()
+    failures: list[BaseException] = []
+    async with AsyncExitStack() as around:
+        if not store.is_open:
+            await around.enter_async_context(store)
+        async with trio.open_nursery() as nursery:
+            body = trio.CancelScope()
 
-        def fail(error: BaseException) -> None:
-            failure.append(error)
-            body.cancel()
+            def fail(error: BaseException) -> None:
+                failures.append(error)
+                body.cancel()
 
-        dispatcher = Dispatcher(nursery, fail)
-        host = EffectHost(
-            store, dispatcher, nursery, WallClock(), fail, lease=lease, signal_limit=signal_limit
-        )
-        if resolver is not None:
-            host.register(resolver)
-        try:
-            with trio.CancelScope() as body:
-                yield host
-        finally:
-            with trio.CancelScope(shield=True):
-                try:
-                    await host.close(shutdown)
-                finally:  # workers end with the dispatcher only, never by a cancel
-                    await dispatcher.close()
-                    if owned:
-                        await store.__aexit__(None, None, None)
-            nursery.cancel_scope.cancel()
-    if failure:
-        raise failure[0]
+            host: EffectHost | None = None
+            dispatcher = Dispatcher(nursery, fail)
+            try:
+                host = EffectHost(
+                    store,
+                    dispatcher,
+                    nursery,
+                    WallClock(),
+                    fail,
+                    lease=lease,
+                    signal_limit=signal_limit,
+                )
+                if resolver is not None:
+                    host.register(resolver)
+                with body:
+                    yield host
+            except (Exception, KeyboardInterrupt) as error:
+                failures.append(error)  # to leave as itself, and not in a group of the nursery
+            finally:
+                with trio.CancelScope(shield=True):
+                    try:
+                        if host is not None:
+                            await host.close(shutdown)
+                    finally:  # workers end with the dispatcher only, never by a cancel
+                        await dispatcher.close()
+                nursery.cancel_scope.cancel()
+    if failures:
+        raise failures[0]

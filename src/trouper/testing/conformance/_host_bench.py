@@ -27,6 +27,7 @@ from ..._ids import Incarnation
 from ...actors.groups import (
     EffectEnvelope,
     EffectHost,
+    EmbeddedHost,
     Runner,
     RunnerResolver,
     SignalRunner,
@@ -89,15 +90,24 @@ class HostBench(Protocol):
         ...
 
 
+Subject = Callable[[], Store | EmbeddedHost[Any]]
+"""Makes what an embedded bench tries."""
+
+
+def _store_of(subject: Store | EmbeddedHost[Any]) -> Store:
+    """Return the store under a host: the bench starts several on it, and lies between."""
+    return subject.store if isinstance(subject, EmbeddedHost) else subject
+
+
 class EmbeddedBench:
-    """The bench of the embedded host.
+    """The bench of the embedded host: of `MemoryHost`, of `LmdbHost`, or on any other store.
 
     Args:
-        make: Returns the store of this journal, closed; called for each life.
+        make: Returns the host of this journal, or its store, closed; called for each life.
         clock: The clock of the running loop.
     """
 
-    def __init__(self, make: Callable[[], Store], clock: trio.testing.MockClock) -> None:
+    def __init__(self, make: Subject, clock: trio.testing.MockClock) -> None:
         self._make = make
         self._clock = clock
         self._run = secrets.token_hex(4)
@@ -110,7 +120,7 @@ class EmbeddedBench:
     async def runtime(self, ends: Ending = "shutdown") -> AsyncGenerator[Runtime, None]:
         """See `HostBench.runtime`."""
         failure: Exception | None = None
-        async with HoldableStore(self._make()) as store, trio.open_nursery() as nursery:
+        async with HoldableStore(_store_of(self._make())) as store, trio.open_nursery() as nursery:
             life = _Life(store, nursery, self._clock)
             try:
                 yield life

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -18,8 +18,7 @@ from ...actors.groups import EffectHost
 from ...actors.groups._roster import roster_of
 from ...actors.operations import Operation, Operations, OperationState
 from ...errors import TrouperError
-from ...store import Store
-from ._host_bench import EmbeddedBench, Ending, Runtime
+from ._host_bench import EmbeddedBench, Ending, Runtime, Subject
 
 
 class OperationOwner(Protocol):
@@ -78,11 +77,11 @@ class EmbeddedOperations:
     """The bench of the embedded operations.
 
     Args:
-        make: Returns the store of this journal, closed; called for each life.
+        make: Returns the host of this journal, or its store, closed; called for each life.
         clock: The clock of the running loop.
     """
 
-    def __init__(self, make: Callable[[], Store], clock: trio.testing.MockClock) -> None:
+    def __init__(self, make: Subject, clock: trio.testing.MockClock) -> None:
         self._bench = EmbeddedBench(make, clock)
         self.key = self._bench.key
 

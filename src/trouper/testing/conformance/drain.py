@@ -2,8 +2,8 @@
 
     @pytest.mark.parametrize("law", drain.LAWS, ids=lambda law: law.__name__)
     async def test_law(law, mock_clock):
-        store = MemoryStore()
-        await law(drain.EmbeddedBench(lambda: store, mock_clock))
+        subject = MemoryHost()
+        await law(drain.EmbeddedBench(lambda: subject, mock_clock))
 
 The subject and its bench are those of the `host` suite: one fixture serves both. A damaged row,
 which a drain reports as *corrupt*, is left to each host's own tests: nothing portable makes one.

@@ -2,8 +2,8 @@
 
     @pytest.mark.parametrize("law", host.LAWS, ids=lambda law: law.__name__)
     async def test_law(law, mock_clock):
-        store = MemoryStore()
-        await law(host.EmbeddedBench(lambda: store, mock_clock))
+        subject = MemoryHost()
+        await law(host.EmbeddedBench(lambda: subject, mock_clock))
 
 A law gets a `HostBench` on a journal of its own and drives children of its own through gates; no
 law looks at a clock, and none has to wait for time to pass. Beside the laws,

@@ -2,8 +2,8 @@
 
     @pytest.mark.parametrize("law", operations.LAWS, ids=lambda law: law.__name__)
     async def test_law(law, mock_clock):
-        store = MemoryStore()
-        await law(operations.EmbeddedOperations(lambda: store, mock_clock))
+        subject = MemoryHost()
+        await law(operations.EmbeddedOperations(lambda: subject, mock_clock))
 
 A law gets an `OperationBench` on a journal of its own and drives attempts of its own through gates;
 time passes only where a law moves the clock. For a tier that is not embedded, implement
