@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from trouper import Decision, DurableActor, applies, decides
 from trouper.actors import open_system
 from trouper.errors import MailboxFull
+from trouper.store import record
 
 
 async def held(system: Any, cast: Any, **options: Any) -> tuple[Any, trio.Event]:
@@ -52,6 +55,56 @@ async def test_a_system_may_have_another_rule_for_all_its_actors(cast: Any) -> N
         assert system.statistics().dead_letters == 1
         assert ref.statistics().overflow == "drop_newest"
         gate.set()
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        ({}, r"or give open_system\(\) a larger mailbox=, or another overflow= rule$"),
+        ({"mailbox": 2}, "or give its spawn a larger mailbox=, or another overflow= rule$"),
+        ({"overflow": "wait"}, "or give its spawn a larger mailbox="),
+    ],
+)
+async def test_who_finds_no_room_is_told_where_the_limit_was_said(
+    cast: Any, own: dict[str, Any], says: str
+) -> None:
+    async with open_system("s", mailbox=1) as system:
+        ref, gate = await held(system, cast, **own)
+        with pytest.raises(MailboxFull, match=says):
+            for _ in range(3):
+                ref.tell(cast.Plain())
+        gate.set()
+
+
+@record("test.full-bumped", version=1)
+@dataclass(frozen=True, slots=True)
+class Bumped:
+    pass
+
+
+@dataclass(frozen=True)
+class Bump:
+    pass
+
+
+class Counter(DurableActor[int], name="test.full-counter"):
+    initial = 0
+
+    @decides(Bump)
+    def bump(self, state: int, message: Bump) -> Decision[Bumped, None]:
+        return Decision([Bumped()])
+
+    @applies(Bumped)
+    def bumped(self, state: int, record: Bumped) -> int:
+        return state + 1
+
+
+async def test_a_durable_actor_has_the_limit_of_its_system_and_its_senders_are_told_so() -> None:
+    async with open_system("s", mailbox=1) as system:
+        ref = await system.actor(Counter, "k")
+        with pytest.raises(MailboxFull, match=r"or give open_system\(\) a larger mailbox="):
+            for _ in range(3):
+                ref.tell(Bump())
 
 
 @pytest.mark.proves("Mailboxes: reject", "Mailboxes: wait")

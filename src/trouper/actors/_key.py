@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..errors import ValueRefused
 
 MAX_KEY = 1024
 """Characters of a key that a caller chooses; those of children are derived and may be longer."""
+
+BLANK: Final = "it is blank"
 
 
 def require_key(key: object, what: str) -> str:
@@ -30,26 +34,29 @@ def require_text(key: object, what: str) -> str:
     """Return a key that somebody asks about: of any length, since those of children are derived.
 
     Raises:
-        ValueRefused: no text, or one that has no UTF-8 form, so that nothing is kept under it.
+        ValueRefused: no text, a blank one, or one without a UTF-8 form: nothing is kept under it.
     """
-    return _required(key, _alien(key), f"{what} takes a text as its key", "key")
+    return _required(key, _blank(key) or _alien(key), f"{what} takes a text as its key", "key")
 
 
 def _required(text: object, reason: str, rule: str, path: str) -> str:
     if reason:
-        raise ValueRefused(f"{rule}, not {text!r:.80}: {reason}", path=path, reason=reason)
+        advice = "; give one under which it is found again" if reason == BLANK else ""
+        raise ValueRefused(f"{rule}, not {text!r:.80}: {reason}{advice}", path=path, reason=reason)
     assert type(text) is str
     return text
 
 
 def _own(text: object) -> str:
     """Return why a caller cannot have this as a key, or nothing."""
-    if type(text) is str:
-        if not text.strip():
-            return "it is blank"
-        if len(text) > MAX_KEY:
-            return f"it has {len(text)} characters, more than {MAX_KEY}"
-    return _alien(text)
+    if type(text) is str and len(text) > MAX_KEY:
+        return f"it has {len(text)} characters, more than {MAX_KEY}"
+    return _blank(text) or _alien(text)
+
+
+def _blank(text: object) -> str:
+    """Return that this says nothing, as a variable does that was never set; or nothing."""
+    return BLANK if type(text) is str and not text.strip() else ""
 
 
 def _alien(text: object) -> str:

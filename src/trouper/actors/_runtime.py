@@ -77,7 +77,7 @@ class Runtime:
         self.failure: BaseException | None = None
         self.closing = False
         self.capacity = mailbox
-        self.intake = make_intake(overflow, None).sized(mailbox)
+        self.intake = make_intake(overflow, None).sized(mailbox, "open_system()")
         # The strategy is the system's own; actors take over how often and how fast, not whom.
         theirs = one_for_one(intensity=strategy.intensity, backoff=strategy.backoff)
         self.options = SpawnOptions("never", theirs, shutdown, 0)

@@ -45,16 +45,20 @@ class Intake:
     ``priority`` is called with a message; lower values are served first, equal ones in order of
     arrival. What it returns for a message must not change while that waits.
 
-    ``capacity`` is how many messages may wait. One object serves all mailboxes with these rules.
+    ``capacity`` is how many messages may wait, and ``said_in`` who was told so: whoever finds no
+    room is told where to ask for more. One object serves all mailboxes with these rules.
     """
 
     overflow: Overflow = "reject"
     priority: Priority | None = None
     capacity: int = 0
+    said_in: str = "its spawn"
 
-    def sized(self, capacity: int) -> Intake:
+    def sized(self, capacity: int, said_in: str = "its spawn") -> Intake:
         """Return these rules for so many messages."""
-        return self if self.capacity == capacity else replace(self, capacity=capacity)
+        if self.capacity == capacity:
+            return self
+        return replace(self, capacity=capacity, said_in=said_in)
 
     @property
     def room(self) -> int:
@@ -156,7 +160,7 @@ def full(box: Mailbox, what: str = "is full") -> MailboxFull:
     """Return the error of a sender for which there is no room."""
     return MailboxFull(
         f"{box.path} {what} ({box.capacity} messages); await send() to wait for room, "
-        "or give it a larger mailbox=, or another overflow= rule",
+        f"or give {box.intake.said_in} a larger mailbox=, or another overflow= rule",
         target=box.path,
         capacity=box.capacity,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,39 @@ async def test_what_could_never_settle_is_refused_at_the_line() -> None:
                 timer(seconds)
         with pytest.raises(RuntimeError, match="inside its"):
             open_group(host, "k", [timer(1)]).handle  # noqa: B018
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+async def test_a_blank_key_is_refused_by_its_name_with_what_to_do(key: str) -> None:
+    """As a variable is that was never set: nothing could be found again under it."""
+    async with open_system("s", effects=[answer]) as system:
+        host = system.host
+
+        async def opened() -> None:
+            async with open_group(host, key, [timer(1)]):
+                raise AssertionError("it opened")
+
+        verbs: dict[str, list[Callable[[], Awaitable[Any]]]] = {
+            "a group": [
+                lambda: race(host, key, [timer(1)]),
+                lambda: any_of(host, key, [timer(1)]),
+                lambda: all_of(host, key, [timer(1)]),
+                lambda: all_of(host, key, []),
+                lambda: all_settled(host, key, [timer(1)]),
+                lambda: move_on_after(host, key, 1, timer(1)),
+                opened,
+                lambda: host.retire(key),
+                lambda: host.drain().run(key),
+            ],
+            "a scope": [lambda: host.retire_scope(key), lambda: host.signal(key, "go")],
+            "an activation": [lambda: system.signal(key, "go"), lambda: system.forget(key)],
+        }
+        for what, calls in verbs.items():
+            says = f"^{what} takes a text as its key, not {key!r}: it is blank; give one under"
+            for call in calls:
+                with pytest.raises(ValueRefused, match=says) as raised:
+                    await call()
+                assert raised.value.path == "key"
 
 
 async def test_a_host_without_groups_refuses() -> None:

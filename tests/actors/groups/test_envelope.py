@@ -123,6 +123,13 @@ def test_a_blank_field_is_refused_by_name(field: str, blank: str) -> None:
         EffectEnvelope.from_dict(CHARGE.to_dict() | {field: blank})
 
 
+@pytest.mark.parametrize("field", ["kind", "name", "scope", "replay_key"])
+def test_a_field_that_is_no_text_is_refused_by_name(field: str) -> None:
+    fields: dict[str, Any] = {"kind": "effect", "name": "n", "scope": "s", "replay_key": "k"}
+    with pytest.raises(ValueRefused, match=f"not blank as its {field}, it has None"):
+        EffectEnvelope(arguments=b"", **(fields | {field: None}))
+
+
 @pytest.mark.parametrize("field", ["group", "position", "wake", "disposition"])
 def test_a_membership_without_a_field_is_refused_by_name(field: str) -> None:
     data = MEMBERSHIP.to_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,8 +66,8 @@ def test_a_child_of_another_scope_is_refused() -> None:
     assert caught.value.facts["field"] == "scope"
 
 
-@pytest.mark.parametrize("key", ["", " ", "\t\n"])
-def test_a_blank_key_is_refused(key: str) -> None:
+@pytest.mark.parametrize("key", ["", " ", "\t\n", None, 7])
+def test_a_blank_key_or_no_text_is_refused(key: Any) -> None:
     with pytest.raises(GroupShapeError, match="not blank"):
         group(child(0), key=key)
 

@@ -177,6 +177,7 @@ async def _decided(
     calls: Sequence[EffectCall[Any]],
     losers: str,
 ) -> Any:
+    require_text(key, "a group")
     if not calls:
         if kind in (Combinator.RACE, Combinator.ANY_OF):
             raise EmptyGroup(f"{kind} of nothing would wait for ever; give it a call", key=key)

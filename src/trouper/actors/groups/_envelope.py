@@ -92,13 +92,24 @@ class EffectEnvelope:
     membership: GroupMembership | None = None
 
     def __post_init__(self) -> None:
-        named = self.kind.strip() and self.name.strip()
-        if not (named and self.scope.strip() and self.replay_key.strip()):
-            fields = ("kind", "name", "scope", "replay_key")
-            blank = next(field for field in fields if not getattr(self, field).strip())
-            raise ValueRefused(
-                f"an envelope needs a {blank}; it is blank", path=blank, reason="blank"
-            )
+        try:
+            named = self.kind.strip() and self.name.strip()
+            sound = named and self.scope.strip() and self.replay_key.strip()
+        except AttributeError:  # no text
+            sound = ""
+        if not sound:
+            raise self._refused()
+
+    def _refused(self) -> ValueRefused:
+        for field in ("kind", "name", "scope", "replay_key"):
+            value = getattr(self, field)
+            if type(value) is not str or not value.strip():
+                break
+        return ValueRefused(
+            f"an envelope needs a text that is not blank as its {field}, it has {value!r:.80}",
+            path=field,
+            reason="blank",
+        )
 
     @classmethod
     def make(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ...errors import EmptyGroup, GroupShapeError
 from ._envelope import EffectEnvelope, GroupMembership
@@ -38,8 +39,13 @@ class EffectGroup:
             GroupShapeError: a blank key, a foreign group key, a permuted position, a drifted wake
                 or disposition, a foreign scope, or two children with one replay key.
         """
-        if not key.strip():
-            raise GroupShapeError("a group needs a key that is not blank", key=key, field="key")
+        if not isinstance(cast("object", key), str) or not key.strip():
+            raise GroupShapeError(
+                f"a group needs a text as its key that is not blank, it got {key!r:.80}; give one "
+                "under which it is found again",
+                key=key,
+                field="key",
+            )
         if not children:
             raise EmptyGroup(f"group {key!r} has no children; nothing could ever settle", key=key)
         if len(children) > MAX_CHILDREN:

@@ -204,7 +204,7 @@ class LiveGroups(EffectHostBase):
         """
         if not self.supports_groups:
             raise self.unsupported("signal")
-        address = address_of(self.store, require_text(scope, "a group"))
+        address = address_of(self.store, require_text(scope, "a scope"))
         signal = Signal.make(address, name, payload, id, self.now())
         await self.send_signal(signal, lambda tx: require_open_scope(tx, scope, name))
 
