@@ -105,6 +105,16 @@ class TestMethods:
         assert count in (1, 2)
 
 
+@schedule_test
+async def test_the_decorator_goes_without_parentheses_too(
+    sim: Simulation, made: int, tmp_path: Path
+) -> AsyncIterator[None]:
+    await told(sim)
+    yield
+    assert made == len(MADE)
+    assert tmp_path.name
+
+
 # --- without pytest -------------------------------------------------------------------------------
 
 
@@ -115,6 +125,20 @@ def test_the_simulation_is_no_parameter_of_the_test() -> None:
     assert not inspect.iscoroutinefunction(test)
     assert not inspect.isasyncgenfunction(test)
     assert (test.__name__, test.__doc__) == (racy.__name__, racy.__doc__)
+
+
+def test_without_parentheses_it_is_what_it_is_with_empty_ones() -> None:
+    test = schedule_test(racy)
+    assert plan_of(test) == plan_of(schedule_test()(racy))
+    assert inspect.signature(test) == inspect.signature(schedule_test()(racy))
+    with pytest.raises(AssertionError, match="order"):
+        bare(test)
+
+
+@pytest.mark.parametrize("given", [100, told, lambda sim: None, "racy"])
+def test_what_is_no_scenario_is_refused_without_parentheses_too(given: Any) -> None:
+    with pytest.raises(ScenarioRefused, match=r"write `async def scenario\(sim\):`"):
+        schedule_test(given)
 
 
 def test_a_failure_carries_its_story_as_a_note() -> None:
@@ -219,7 +243,7 @@ def test_numbers_are_refused_where_they_are_written() -> None:
     with pytest.raises(OptionRefused, match="explore 1 schedule or more"):
         schedule_test(schedules=0)
     with pytest.raises(OptionRefused, match="a seed is a whole number"):
-        schedule_test(seed=1.5)  # type: ignore[arg-type]
+        schedule_test(seed=1.5)  # type: ignore[call-overload]
     with pytest.raises(UnknownStrategy):
         schedule_test(strategy="pct:x")
     with pytest.raises(OptionRefused, match=r"write @replay\('T1...'\)"):

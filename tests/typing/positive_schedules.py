@@ -41,6 +41,11 @@ async def plain(sim: Simulation) -> AsyncGenerator[None, None]:
     yield
 
 
+@schedule_test
+async def unadorned(sim: Simulation, tmp_path: Path, count: int = 3) -> AsyncIterator[None]:
+    yield
+
+
 @schedule_test(schedules=20, options=Options(mailbox=8))
 @replay("T1.token")
 async def with_fixtures(sim: Simulation, tmp_path: Path, count: int = 3) -> AsyncIterator[None]:
@@ -58,12 +63,18 @@ class Together:
     async def one(self, sim: Simulation, count: int) -> AsyncIterator[None]:
         yield
 
+    @schedule_test
+    async def two(self, sim: Simulation, count: int) -> AsyncIterator[None]:
+        yield
+
 
 assert_type(plain, Callable[[], None])
 assert_type(plain(), None)
 assert_type(with_fixtures(Path(), count=2), None)
 assert_type(replayed(Path()), None)
 assert_type(Together().one(3), None)
+assert_type(Together().two(3), None)
+assert_type(unadorned(Path(), count=2), None)
 
 
 def by_hand() -> None:

@@ -34,7 +34,27 @@ class _Decorator(Protocol):
     ) -> Callable[Concatenate[S, P], None]: ...
 
 
+@overload
 def schedule_test(
+    scenario: Callable[Concatenate[Simulation, P], AsyncIterator[None]], /
+) -> Callable[P, None]: ...
+@overload
+def schedule_test(
+    scenario: Callable[Concatenate[S, Simulation, P], AsyncIterator[None]], /
+) -> Callable[Concatenate[S, P], None]: ...
+@overload
+def schedule_test(
+    *,
+    schedules: int = ...,
+    strategy: str = ...,
+    seed: int = ...,
+    tries: int = ...,
+    rules: Rules | None = ...,
+    options: Options | None = ...,
+) -> _Decorator: ...
+def schedule_test(
+    scenario: Callable[..., Any] | None = None,
+    /,
     *,
     schedules: int = 200,
     strategy: str = "portfolio",
@@ -42,15 +62,17 @@ def schedule_test(
     tries: int = 200,
     rules: Rules | None = None,
     options: Options | None = None,
-) -> _Decorator:
+) -> Any:
     """Make a test of a scenario: it explores schedules and fails as the first one that fails.
 
-    The test is a plain function of whatever parameters the scenario has beside the simulation,
-    which is the first one: fixtures and parametrised values pass through. They are made once per
-    test, not once per schedule. With pytest, ``--schedules`` and its like go before what is said
-    here, and a failure ends with the line that replays it.
+    Write ``@schedule_test``, or ``@schedule_test(schedules=1000)``. The test is a plain function of
+    whatever parameters the scenario has beside the simulation, which is the first one: fixtures and
+    parametrised values pass through. They are made once per test, not once per schedule. With
+    pytest, ``--schedules`` and its like go before what is said here, and a failure ends with the
+    line that replays it.
 
     Args:
+        scenario: What is decorated.
         schedules: Explore at most so many.
         strategy, seed, tries, rules, options: See `explore`.
 
@@ -77,7 +99,7 @@ def schedule_test(
             return _test(replace(asked, scenario=checked(scenario)))
         return _test(replace(asked, scenario=kept.scenario, tokens=kept.tokens))
 
-    return cast("_Decorator", decorate)
+    return decorate if scenario is None else decorate(scenario)
 
 
 def replay(token: str) -> Callable[[F], F]:

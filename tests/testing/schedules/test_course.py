@@ -13,7 +13,7 @@ import pytest
 from tests.testing.schedules.models import circle, drawn
 
 from _models.toy import play_of
-from trouper.errors import Deadlock, InvariantError, ScheduleDiverged
+from trouper.errors import Deadlock, InvariantError, OptionRefused, ScheduleDiverged
 from trouper.testing.schedules import Course, Event, Footprint, Rules, Trace, Wait, search
 from trouper.testing.schedules._strategies import Walk
 
@@ -185,10 +185,13 @@ def test_asks_in_a_circle_are_found_to_deadlock() -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    [{"delivery": "no"}, {"time": "no"}, {"fair_after": 0}, {"fair_after": 9, "max_steps": 8}],
+    [
+        *({"delivery": "no"}, {"time": "no"}, {"fair_after": 0}, {"fair_after": 9, "max_steps": 8}),
+        *({"fair_after": "9"}, {"max_steps": None}, {"max_steps": 2e3}, {"fair_after": True}),
+    ],
 )
-def test_rules_that_are_none_are_refused(rules: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"delivery|time|fair_after"):
+def test_rules_that_are_none_are_refused_as_options_are(rules: dict[str, object]) -> None:
+    with pytest.raises(OptionRefused, match=r"delivery|time|fair_after"):
         Rules(**rules)  # type: ignore[arg-type]
 
 

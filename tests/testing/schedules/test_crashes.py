@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from tests.testing.schedules.scenarios import Go, Scene
 
 from trouper import Actor, Context, handles
-from trouper.errors import SimulatedCrash
+from trouper.errors import OptionRefused, ScenarioRefused, SimulatedCrash
 from trouper.store import Store, Tx, record, row_key
 from trouper.testing.schedules import Course, Scenario, Simulation, scenario_play, search
 
@@ -105,8 +107,43 @@ def test_a_crash_may_be_asked_for_at_one_boundary() -> None:
         report = search(play_and_note, strategy=strategy, budget=3, keep_going=True)
         assert report.failures == report.schedules
     assert {steps[steps.index("the crash") - 1] for steps in places} == {"`c`: the commit unit"}
-    with pytest.raises(ValueError, match="commit:NAME"):
+    with pytest.raises(OptionRefused, match="commit:NAME"):
         failure_of(finalise(fixed=False, at="nowhere"))
+
+
+async def starts_again(sim: Simulation) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda sim: sim.crash_points(), "crash_points"),
+        (lambda sim: sim.crash(at="commit:c#1:after"), "crash"),
+        (lambda sim: sim.on_boot(starts_again), "on_boot"),
+    ],
+)
+def test_a_crash_asked_for_behind_the_yield_is_refused_by_name(
+    call: Callable[[Simulation], None], name: str
+) -> None:
+    """Nothing is left to crash there: the scenario would seem to be explored with crashes."""
+
+    async def scenario(sim: Simulation) -> Scene:
+        yield
+        call(sim)
+
+    with pytest.raises(ScenarioRefused, match=rf"^{name}\(\) stands behind the `yield`"):
+        search(scenario_play(scenario), strategy="fifo")
+
+
+@pytest.mark.parametrize("options", [{"where": "disk"}, {"budget": -1}])
+def test_crash_points_that_are_none_are_refused_as_options_are(options: dict[str, Any]) -> None:
+    async def scenario(sim: Simulation) -> Scene:
+        sim.crash_points(**options)
+        yield
+
+    with pytest.raises(OptionRefused, match="crashes"):
+        failure_of(scenario)
 
 
 def failure_of(scenario: Scenario) -> None:

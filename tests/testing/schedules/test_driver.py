@@ -207,3 +207,70 @@ def test_a_set_up_may_wait_for_its_actors_and_so_may_the_checks() -> None:
     assert report.exhausted
     assert report.first_failure is None
     assert report.schedules == 1
+
+
+async def idle() -> None:
+    pass
+
+
+async def client_behind(sim: Simulation) -> Scene:
+    await sim.system.spawn(Sink, [], name="one")
+    sim.start(idle, name="one")
+    yield
+
+
+async def client_before(sim: Simulation) -> Scene:
+    sim.start(idle, name="one")
+    await sim.system.spawn(Sink, [], name="one")
+    yield
+
+
+async def client_in_the_next_life(sim: Simulation) -> Scene:
+    async def boot(sim: Simulation) -> None:
+        sim.start(idle, name="one")
+        if sim.journal.epoch > 1:
+            await sim.system.spawn(Sink, [], name="one")
+
+    sim.on_boot(boot)
+    await boot(sim)
+    sim.crash_points()
+    yield
+
+
+async def client_during(sim: Simulation) -> Scene:
+    sink = await sim.system.spawn(Sink, [], name="one")
+
+    async def begin() -> None:
+        sim.start(idle, name=sink.name)
+
+    sim.start(begin, name="begin")
+    yield
+
+
+@pytest.mark.parametrize(
+    "scenario", [client_behind, client_before, client_in_the_next_life, client_during]
+)
+def test_a_client_that_is_called_like_an_actor_is_refused_by_name(scenario: Scenario) -> None:
+    """Their events would have one name, and a token could mean either."""
+    with pytest.raises(ScenarioRefused, match="a client is called 'one', and so is an actor"):
+        search(scenario_play(scenario), strategy="dfs", budget=50)
+
+
+def test_a_client_may_have_the_name_of_the_last_life_again() -> None:
+    ran: list[str] = []
+
+    async def client() -> None:
+        ran.append("client")
+
+    async def boot(sim: Simulation) -> None:
+        sim.start(client, name="one")
+
+    async def scenario(sim: Simulation) -> Scene:
+        sim.crash_points()
+        sim.on_boot(boot)
+        await boot(sim)
+        yield
+
+    report = search(scenario_play(scenario), strategy="dfs", budget=50)
+    assert report.first_failure is None
+    assert len(ran) > 1

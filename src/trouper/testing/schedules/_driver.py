@@ -134,6 +134,7 @@ class World:
         parts = GatedParts(self.gate)
         life = Life(parts, self._journal.store(), self._options.for_system())
         self._life = self._sim.life = life
+        self._sim.booted()
         with self.gate.owners.naming(OUTSIDE):
             self._nursery.start_soon(life.run, [partial(fn, self._sim) for fn in begin])
 
@@ -155,6 +156,7 @@ class World:
         try:
             async with asynccontextmanager(self._scenario)(self._sim):
                 await self._explored()
+                self._sim.is_played = True
         except RuntimeError as exc:
             if str(exc).startswith(("generator didn't yield", "generator didn't stop")):
                 name = getattr(self._scenario, "__qualname__", "a scenario")
@@ -253,6 +255,7 @@ class World:
             return
         if not self._began:
             self._began = True
+            self._sim.require_own_names()
             gate.born()
             course.born(gate.pending())
             gate.rest()
@@ -331,6 +334,7 @@ class World:
             self._go_on()
         else:
             self._crashing = None
+            self._sim.require_own_names()
             gate.born()
             self._course.done(crash, Footprint(creates=tuple(gate.pending())))
             gate.rest()

@@ -40,6 +40,12 @@ class Owners:
         """Return the path of an actor without the system in front of it."""
         return path.removeprefix(self._prefix)
 
+    def actors(self) -> frozenset[str]:
+        """Return the names of the actors that there are."""
+        runtime = self._runtime
+        found = () if runtime is None else runtime.walk()
+        return frozenset(self.short(ref.path) for ref in found)
+
     def name(self, task: Task, name: str | None) -> None:
         """Name a task, and with it the tasks below it; None: it is nobody's."""
         self._named[task] = name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVarTuple, Unpack,
 from ...actors import ActorSystem
 from ...actors.activations import HISTORY_LIMIT
 from ...actors.groups import SIGNALS_KEPT
-from ...errors import OptionRefused
+from ...errors import OptionRefused, ScenarioRefused
 
 if TYPE_CHECKING:
     from ...mailbox import Overflow
@@ -96,6 +96,8 @@ class Simulation:
         self.budget = 0  # of crashes that may come
         self._places: list[tuple[str, int, str]] = []  # where one must come
         self.boots: list[Callable[[Simulation], Awaitable[object]]] = []
+        self.is_played = False  # writer: the driver, when the schedule is at its end
+        self._clients: dict[str, None] = {}  # names of this life's
 
     @property
     def system(self) -> ActorSystem:
@@ -122,9 +124,14 @@ class Simulation:
     ) -> None:
         """Run a task beside the actors, a client say; when it begins is explored like the rest.
 
-        Its name must be no actor's. What it raises fails the schedule, and so does its waiting for
-        what never comes. A crash ends it; `on_boot` may start it again.
+        What it raises fails the schedule, and so does its waiting for what never comes. A crash
+        ends it; `on_boot` may start it again.
+
+        Raises:
+            ScenarioRefused: An actor has this name, so that nothing could tell their events apart.
         """
+        self._clients[name] = None
+        self.require_own_names()
         self._gate.take_task(self.life.clients, name, fn, args)
 
     def touch(self, *names: str, outlives: bool = False) -> None:
@@ -146,12 +153,14 @@ class Simulation:
         """Let up to so many crashes come, each at any commit boundary.
 
         Raises:
-            ValueError: There is no such place, or the budget is below 0.
+            OptionRefused: There is no such place, or the budget is below 0.
+            ScenarioRefused: It comes after the ``yield``: the schedule is over.
         """
+        self._require_ahead("crash_points()")
         if where != "journal":
-            raise ValueError(f"crashes come at the boundaries of the journal, not of {where!r}")
+            raise OptionRefused(f"crashes come at the boundaries of the journal, not of {where!r}")
         if budget < 0:
-            raise ValueError(f"a budget of crashes is 0 or more, not {budget}")
+            raise OptionRefused(f"a budget of crashes is 0 or more, not {budget}")
         self.budget = budget
 
     def crash(self, *, at: str) -> None:
@@ -161,11 +170,15 @@ class Simulation:
         Called again, for one crash more.
 
         Raises:
-            ValueError: ``at`` names no boundary.
+            OptionRefused: ``at`` names no boundary.
+            ScenarioRefused: It comes after the ``yield``: the schedule is over.
         """
+        self._require_ahead("crash()")
         found = re.fullmatch(r"commit:(.+?)(?:#(\d+))?:(before|after)", at)
         if found is None:
-            raise ValueError(f"at= takes commit:NAME#N:before or commit:NAME#N:after, not {at!r}")
+            raise OptionRefused(
+                f"at= takes commit:NAME#N:before or commit:NAME#N:after, not {at!r}"
+            )
         self._places.append((found[1], int(found[2] or 1), found[3]))
 
     def must_crash(self) -> bool:
@@ -181,8 +194,41 @@ class Simulation:
         return False
 
     def on_boot(self, fn: Callable[[Simulation], Awaitable[object]]) -> None:
-        """Call this with the new system after each crash: it spawns again what is not durable."""
+        """Call this with the new system after each crash: it spawns again what is not durable.
+
+        Raises:
+            ScenarioRefused: It comes after the ``yield``: the schedule is over.
+        """
+        self._require_ahead("on_boot()")
         self.boots.append(fn)
+
+    def _require_ahead(self, what: str) -> None:
+        if self.is_played:
+            raise ScenarioRefused(
+                f"{what} stands behind the `yield` of the scenario, where the schedule is over and "
+                "no crash comes any more: call it before"
+            )
+
+    # --- for the driver ---------------------------------------------------------------------------
+
+    def booted(self) -> None:
+        """Hear that another life begins, without the clients of the last one."""
+        self._clients.clear()
+
+    def require_own_names(self) -> None:
+        """Refuse a client that is called like an actor.
+
+        Raises:
+            ScenarioRefused: There is one.
+        """
+        actors = self._gate.owners.actors() if self._clients else ()
+        for name in self._clients:
+            if name in actors:
+                raise ScenarioRefused(
+                    f"a client is called {name!r}, and so is an actor: nothing could tell what "
+                    f"happens to the one from what happens to the other; give sim.start() another "
+                    "name="
+                )
 
 
 Scenario: TypeAlias = Callable[[Simulation], AsyncGenerator[None, None]]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from ...errors import InvariantError
+from ...errors import InvariantError, OptionRefused
 from ._bits import bits, mask_of
 from ._event import Accesses, Event, Footprint, accesses, new_tuple
 from ._touches import LastTouches
@@ -44,12 +44,14 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.delivery not in ("causal", "pairwise"):
-            raise ValueError(f"delivery is causal or pairwise, not {self.delivery!r}")
+            raise OptionRefused(f"delivery is causal or pairwise, not {self.delivery!r}")
         if self.time not in ("idle", "anytime"):
-            raise ValueError(f"time is idle or anytime, not {self.time!r}")
-        if not 1 <= self.fair_after <= self.max_steps:
-            raise ValueError(
-                f"need 1 <= fair_after <= max_steps, not {self.fair_after} and {self.max_steps}"
+            raise OptionRefused(f"time is idle or anytime, not {self.time!r}")
+        numbers: tuple[object, object] = (self.fair_after, self.max_steps)
+        if {type(each) for each in numbers} != {int} or not 1 <= self.fair_after <= self.max_steps:
+            raise OptionRefused(
+                "fair_after and max_steps are whole numbers, 1 <= fair_after <= max_steps, not "
+                f"{self.fair_after!r} and {self.max_steps!r}"
             )
 
 
