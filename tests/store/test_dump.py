@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from trouper.errors import CorruptRecord, PathRefused, StoreDamaged, StoreOwned
-from trouper.store import DumpedRow, Finding, LmdbStore, Tx, dump, verify
+from trouper.store import (
+    DumpedRow,
+    Finding,
+    LmdbStore,
+    RecordsRow,
+    Tx,
+    dump,
+    encode,
+    encode_record,
+    verify,
+)
 from trouper.store._frame import pack
 
 
@@ -138,3 +148,25 @@ async def test_a_corrupt_row_is_named_once(state: Path) -> None:
     told: list[Finding] = []
     names(state, broken=told.append)
     assert str(told[0]).count(b"k07".hex()) == 1
+
+
+async def test_the_records_of_a_history_are_shown_one_by_one(
+    tmp_path: Path, row: Any, put: Any
+) -> None:
+    other = encode(["tests.unknown", 1, 7])
+    records = RecordsRow(1, [encode_record(row("first")), other, b"\xff"])
+    async with LmdbStore(tmp_path) as store:
+        await store.commit(put(b"E", records))
+    (found,) = dump(tmp_path, tables=["record"])
+    assert found.fields == {
+        "first": 1,
+        "records": [
+            {
+                "kind": "tests.store.row",
+                "version": 1,
+                "fields": {"name": "first", "number": 0, "value": None},
+            },
+            {"kind": "tests.unknown", "version": 1, "fields": [7]},
+            {"encoded": b"\xff"},
+        ],
+    }

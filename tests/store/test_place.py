@@ -125,16 +125,16 @@ async def test_an_environment_variable_does_not_choose_the_data_format(
 
 async def test_a_newer_format_is_refused_and_left_alone(state: Path, refused: Any) -> None:
     identity = json.loads((state / "store.json").read_text())
-    (state / "store.json").write_text(json.dumps(identity | {"format": 2}))
-    await refused(state, FormatTooNew, "format 2")
+    (state / "store.json").write_text(json.dumps(identity | {"format": 3}))
+    await refused(state, FormatTooNew, "format 3")
 
 
 async def test_a_newer_format_is_refused_without_the_identity_file_too(
     state: Path, refused: Any
 ) -> None:
-    rewrite_state(state, format=2)
+    rewrite_state(state, format=3)
     (state / "store.json").unlink()
-    await refused(state, FormatTooNew, "format 2")
+    await refused(state, FormatTooNew, "format 3")
 
 
 async def test_a_lost_identity_file_is_written_again(state: Path, opened: Any) -> None:

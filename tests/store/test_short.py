@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trouper._ids import Incarnation
 from trouper.errors import TooLarge, ValueRefused
-from trouper.store import Coded, HeadRow, HeadSealer, MapCode, MemoryStore, head_key
+from trouper.store import Coded, MapCode, MemoryStore
 from trouper.store._codec import INT_MAX, INT_MIN
 from trouper.store._short import short_row, short_value
 
@@ -115,20 +114,6 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
 def test_half_a_surrogate_pair_in_a_record_is_refused_with_its_place(row: Any) -> None:
     with pytest.raises(ValueRefused, match=r"tests\.store\.row\.name"):
         MemoryStore().seal(b"k", row("\ud800"))
-
-
-@given(
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=300),
-    st.lists(st.integers(0, INT_MAX), min_size=6, max_size=6),
-)
-def test_a_head_is_sealed_as_any_row_is(key: str, numbers: list[int]) -> None:
-    units, records, snapshot, replies, epoch, number = numbers
-    heads = HeadSealer(key, "actor")
-    for owner in (Incarnation(epoch, number), Incarnation(1, 2)):
-        sealed = heads.seal(units, records, snapshot, replies, owner)
-        whole = HeadRow(key, "actor", units, records, snapshot, replies, *owner)
-        plain = MemoryStore().seal(head_key(key), whole)
-        assert sealed == plain
 
 
 def test_a_small_limit_holds_for_short_rows_too(row: Any) -> None:

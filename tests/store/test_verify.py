@@ -123,7 +123,7 @@ def test_where_there_is_no_store_there_is_nothing_to_verify(
 
 async def test_a_store_of_another_version_is_not_judged(state: Path, tmp_path: Path) -> None:
     identity = json.loads((state / "store.json").read_text())
-    (state / "store.json").write_text(json.dumps(identity | {"format": 2}))
+    (state / "store.json").write_text(json.dumps(identity | {"format": 3}))
     with pytest.raises(FormatTooNew):
         verify(state)
     other = tmp_path / "other"

@@ -21,14 +21,19 @@ from ._durable import LmdbStore as LmdbStore
 from ._fingerprint import fingerprint as fingerprint
 from ._fingerprint import fingerprint_of as fingerprint_of
 from ._history import HISTORY as HISTORY
+from ._history import ROWS as ROWS
+from ._history import BlockRow as BlockRow
 from ._history import HeadRow as HeadRow
-from ._history import HeadSealer as HeadSealer
 from ._history import Recorded as Recorded
+from ._history import RecordsRow as RecordsRow
+from ._history import block_key as block_key
 from ._history import head_key as head_key
+from ._history import ident_of as ident_of
 from ._history import read_head as read_head
-from ._history import read_record as read_record
+from ._history import read_records as read_records
+from ._history import read_rows as read_rows
 from ._history import rebuild as rebuild
-from ._history import record_key as record_key
+from ._history import records_key as records_key
 from ._keys import TABLES as TABLES
 from ._keys import log_key as log_key
 from ._keys import log_sequence as log_sequence
@@ -59,6 +64,8 @@ from ._short import Coded as Coded
 from ._short import MapCode as MapCode
 from ._stat import Stat as Stat
 from ._stat import stat as stat
+from ._trail import Places as Places
+from ._trail import Trail as Trail
 from ._verify import Finding as Finding
 from ._verify import Report as Report
 from ._verify import verify as verify
@@ -66,21 +73,24 @@ from ._verify import verify as verify
 __all__ = (
     "HISTORY",
     "PLAIN",
+    "ROWS",
     "TABLES",
     "Backup",
+    "BlockRow",
     "Coded",
     "Compacted",
     "DumpedRow",
     "Finding",
     "HeadRow",
-    "HeadSealer",
     "Invariant",
     "LmdbStore",
     "MapCode",
     "MemoryStore",
+    "Places",
     "Reader",
     "Reading",
     "Recorded",
+    "RecordsRow",
     "Report",
     "Rows",
     "Sealed",
@@ -90,9 +100,11 @@ __all__ = (
     "Stat",
     "Store",
     "Submission",
+    "Trail",
     "Tx",
     "Unit",
     "backup",
+    "block_key",
     "canonical",
     "check",
     "compact",
@@ -105,15 +117,17 @@ __all__ = (
     "fingerprint",
     "fingerprint_of",
     "head_key",
+    "ident_of",
     "is_record",
     "log_key",
     "log_sequence",
     "read",
     "read_head",
-    "read_record",
+    "read_records",
+    "read_rows",
     "rebuild",
     "record",
-    "record_key",
+    "records_key",
     "register_type",
     "revised",
     "row_key",

@@ -13,10 +13,11 @@ from typing import Any
 from ..errors import CorruptRecord, FormatTooNew, StoreDamaged, StoreError, ValueRefused
 from ._codec import decode_row
 from ._frame import unpack
+from ._history import RecordsRow
 from ._pages import Broken, Pages
 from ._place import DATA_FILE, damaged, place_of
 from ._reading import owner_of, require_store
-from ._records import from_frame
+from ._records import decode_record, from_frame
 from ._shortage import cannot_open
 from ._snapshot import Snapshot
 from ._verify import Finding
@@ -34,6 +35,7 @@ class DumpedRow:
         kind: Kind of the record, as it is stored.
         version: Version of the record, as it is stored.
         fields: By name, as this program reads them; by position where it knows no such record.
+            Records of a history share rows: each of them has a kind, a version and fields as well.
     """
 
     table: str
@@ -134,5 +136,23 @@ def _row(table: str, key: bytes, frame: bytes) -> DumpedRow:
         value: Any = from_frame(table, key, frame, object)
     except StoreError:  # no such kind or version here, or no such fields: show what is there
         return DumpedRow(table, key, kind, version, fields)
-    named = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    named = _named(value)
+    if isinstance(value, RecordsRow):  # what lies in it is what somebody looks for
+        named["records"] = [_record(body) for body in value.records]
     return DumpedRow(table, key, kind, version, named)
+
+
+def _record(body: bytes) -> dict[str, Any]:
+    try:
+        kind, version, *fields = decode_row(body)
+    except StoreError:
+        return {"encoded": body}
+    try:
+        named: Any = _named(decode_record(body, object))
+    except StoreError:
+        named = fields
+    return {"kind": kind, "version": version, "fields": named}
+
+
+def _named(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from ..errors import FormatTooNew, PathRefused, StoreDamaged, WrongEngine
 from ._shortage import is_shortage
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the store's layout. 1: six tables, frames of version 1."""
 
 IDENTITY_FILE: Final = "store.json"

@@ -204,6 +204,14 @@ class Store(Protocol):
         """
         ...
 
+    def encode(self, value: object) -> bytes:
+        """Encode a registered record now, with its kind and version, to be carried in a row later.
+
+        Raises:
+            ValueRefused, TooLarge: As `Tx.put` would, but here and not in the unit.
+        """
+        ...
+
     def records(self, key: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """Stream the history of a durable actor: ``async for number, record in ...``.
 

@@ -70,6 +70,17 @@ def row_head(size: int, items: list[Any]) -> bytes | None:
     return short_items(_ARRAYS[size], items) if size <= LONGEST else None
 
 
+def array_head(size: int) -> bytes:
+    """Encode the head of an array of so many items."""
+    return _ARRAYS[size] if size <= LONGEST else _head(0x80, size)
+
+
+def bytes_code(data: bytes) -> bytes:
+    """Encode a byte string, however long."""
+    size = len(data)
+    return _BYTES[size] + data if size < 256 else _head(0x40, size) + data
+
+
 def int_code(number: int) -> bytes:
     """Encode a number of 64 bits."""
     if _TABLE <= number < 1 << 16:  # what most counters soon come to

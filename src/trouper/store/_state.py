@@ -14,7 +14,7 @@ OWN_KEY: Final = b"state"
 @record("store.state")
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """What a store knows about itself. Format 1: these fields."""
+    """What a store knows about itself. Format 2: these fields."""
 
     format: int
     uuid: str

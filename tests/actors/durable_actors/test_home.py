@@ -38,7 +38,7 @@ from trouper.errors import (
     StoreClosed,
     ValueRefused,
 )
-from trouper.store import HISTORY, record, record_key, upcaster
+from trouper.store import HISTORY, Tx, read_head, read_rows, record, upcaster
 
 
 async def settled() -> None:
@@ -200,13 +200,20 @@ async def test_after_a_crash_at_any_commit_what_was_answered_is_there(
         assert await ref.ask(till.Read()) == 4
 
 
+def drop_first_row(tx: Tx) -> None:
+    """Damage the history of ``a``."""
+    head = read_head(tx, "a")
+    assert head is not None
+    tx.delete(HISTORY, next(read_rows(tx, head, 1))[0])
+
+
 async def test_one_that_cannot_be_read_fails_alone(till: SimpleNamespace) -> None:
     store = MemoryStore()
     async with store:
         async with open_system("shop", store=store) as system:
             for key in "ab":
                 await (await system.actor(till.Counting, key)).ask(till.Add(1))
-        await store.commit(lambda tx: tx.delete(HISTORY, record_key("a", 1)))
+        await store.commit(drop_first_row)
         async with open_system("shop", store=store) as system:
             with pytest.raises(StartFailed, match="did not recover") as failed:
                 await system.actor(till.Counting, "a")
@@ -432,7 +439,7 @@ async def test_waking_one_that_cannot_be_read_fails_who_asks_and_nobody_else(
         ref = await system.actor(napping, "a")
         await ref.ask(till.Add(1))
         await trio.sleep(30)
-        await system.store.commit(lambda tx: tx.delete(HISTORY, record_key("a", 1)))
+        await system.store.commit(drop_first_row)
         with pytest.raises(ActorCrashed) as failed:
             await ref.ask(till.Read())
         assert isinstance(failed.value.__cause__, CorruptRecord)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -30,17 +31,41 @@ from trouper.errors import (
     TooLarge,
     ValueRefused,
 )
-from trouper.store import HISTORY, Sealed, SealedRow, read_head, read_record, record
+from trouper.store import (
+    HISTORY,
+    Places,
+    Sealed,
+    SealedRow,
+    encode_record,
+    read_head,
+    read_records,
+    read_rows,
+    record,
+)
 from trouper.store._records import from_frame, to_frame
 
 T = TypeVar("T")
 KEY = "alice"
-OWNER = Incarnation(1, 1)
+OWNERS = count(1)
 KEEP = 3
 
 
-def seal(key: bytes, value: object) -> SealedRow:
-    return key, to_frame(key, value)
+class Sealer:
+    """What encodes and seals, as a store does."""
+
+    def encode(self, value: object) -> bytes:
+        return encode_record(value)
+
+    def seal(self, key: bytes, value: object) -> SealedRow:
+        return key, to_frame(key, value)
+
+
+SEALER = Sealer()
+
+
+def new_places() -> Places:
+    """Return the places of an owner that nobody was before."""
+    return Places(Incarnation(1, next(OWNERS)))
 
 
 class Rows(dict[bytes, bytes]):
@@ -59,9 +84,7 @@ class Rows(dict[bytes, bytes]):
 
     def history(self) -> list[int]:
         head = read_head(self, KEY)
-        return (
-            [] if head is None else [read_record(self, KEY, i + 1).n for i in range(head.records)]
-        )
+        return [] if head is None else [v.n for v in read_records(self, head, 1, head.records)]
 
 
 def recovered(rows: Rows, rules: Rules, actor: Any) -> Recovered:
@@ -91,6 +114,7 @@ class Machine(RuleBasedStateMachine):
         )
         self.actor = self.till.Counting()
         self.rows = Rows()
+        self.places = new_places()
         self.serial = 0
         # by asker: what it must be answered, and how long the history is when it may hear of it
         self.owed: dict[int, tuple[Any, int]] = {}
@@ -99,9 +123,8 @@ class Machine(RuleBasedStateMachine):
 
     def start(self) -> None:
         """Begin a new life from the journal."""
-        self.units = Units(
-            self.law, self.actor, KEY, recovered(self.rows, self.law, self.actor), seal
-        )
+        start = recovered(self.rows, self.law, self.actor)
+        self.units = Units(self.law, self.actor, KEY, start, self.places, SEALER)
         self.durable = self.rows.history()
         self.planned = list(self.durable)  # what is decided, committed or not
         assert self.units.committed.total == sum(self.durable)
@@ -173,7 +196,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def submit(self) -> None:
         was, opened = self.units.flight, self.units.open
-        unit = self.units.submit(OWNER)
+        unit = self.units.submit()
         assert unit is (opened if was is None else None)
 
     @precondition(lambda self: self.units.flight is not None)
@@ -195,9 +218,11 @@ class Machine(RuleBasedStateMachine):
         self.owed.clear()
         self.restart()
 
-    @rule(landed=st.booleans())
-    def crash(self, landed: bool) -> None:
-        """kill -9: nobody is told anything."""
+    @rule(landed=st.booleans(), moves=st.booleans())
+    def crash(self, landed: bool, moves: bool) -> None:
+        """kill -9: nobody is told anything; the next life may be that of another owner."""
+        if moves:
+            self.places = new_places()
         if self.units.flight is not None and landed:
             self.units.flight(self.rows)  # type: ignore[arg-type]
         self.owed.clear()
@@ -257,7 +282,7 @@ def units_of(till: SimpleNamespace, rows: Rows | None = None, **limits: Any) -> 
     rules = rules_for(till, **limits)
     rows = Rows() if rows is None else rows
     actor = till.Counting()
-    return Units(rules, actor, KEY, recovered(rows, rules, actor), seal)
+    return Units(rules, actor, KEY, recovered(rows, rules, actor), new_places(), SEALER)
 
 
 def take(till: SimpleNamespace, units: Units, message: Any, asker: Any = "asker") -> Any:
@@ -265,7 +290,7 @@ def take(till: SimpleNamespace, units: Units, message: Any, asker: Any = "asker"
 
 
 def flush(units: Units, rows: Rows) -> list[Answer]:
-    unit = units.submit(OWNER)
+    unit = units.submit()
     assert unit is not None
     unit(rows)  # type: ignore[arg-type]
     return units.land()
@@ -278,14 +303,14 @@ def test_a_unit_is_full_at_1024_records_and_the_next_waits_for_it(till: SimpleNa
         assert not units.is_full
         assert take(till, units, till.Add(1)) is None
     assert units.is_full
-    first = units.submit(OWNER)
+    first = units.submit()
     assert first is not None
     assert not units.is_full
     take(till, units, till.Add(1))
-    assert units.submit(OWNER) is None  # one in flight
+    assert units.submit() is None  # one in flight
     assert units.open is not None
     units.land()
-    assert isinstance(units.submit(OWNER), Unit)
+    assert isinstance(units.submit(), Unit)
 
 
 def test_a_unit_is_full_when_as_many_answers_wait_for_it(till: SimpleNamespace) -> None:
@@ -315,7 +340,7 @@ def test_a_read_of_committed_state_is_answered_at_once_and_another_waits(
     assert take(till, units, till.Read()).value == 0
     take(till, units, till.Add(7))
     assert take(till, units, till.Read()) is None
-    unit = units.submit(OWNER)
+    unit = units.submit()
     assert unit is not None
     assert take(till, units, till.Read()) is None  # rides with the unit in flight
     assert units.open is None
@@ -330,7 +355,7 @@ def test_a_unit_that_does_not_know_the_head_writes_nothing(till: SimpleNamespace
     take(till, one, till.Add(1))
     take(till, two, till.Add(2))
     flush(one, rows)
-    late = two.submit(OWNER)
+    late = two.submit()
     assert late is not None
     before = dict(rows)
     with pytest.raises(FenceMoved, match="another system"):
@@ -346,7 +371,7 @@ def test_a_refusal_under_an_id_moves_the_fence_though_it_records_nothing(
     take(till, one, till.Deny("x"))
     take(till, two, till.Deny("x"))
     flush(one, rows)
-    late = two.submit(OWNER)
+    late = two.submit()
     assert late is not None
     with pytest.raises(FenceMoved):
         late(rows)  # type: ignore[arg-type]
@@ -425,15 +450,15 @@ def test_recovery_reads_the_latest_snapshot_and_only_what_follows(
     limits = {"snapshot_every": None, "snapshot_bytes": None, **limits}  # type: ignore[dict-item]
     rows = Rows()
     units = units_of(till, rows, **limits)
-    for _ in range(23):
+    for _ in range(103):
         take(till, units, till.Add(1))
         flush(units, rows)
     head = read_head(rows, KEY)
     assert head is not None
-    assert 15 <= head.snapshot <= 23
-    for number in range(1, head.snapshot + 1):  # nobody needs them to recover
-        rows.pop(next(key for key in rows if key.endswith(number.to_bytes(8, "big"))))
-    assert units_of(till, rows, **limits).committed == till.Till(23, 23)
+    assert 96 <= head.snapshot <= 103
+    for key, _ in list(read_rows(rows, head, 1))[:64]:  # nobody needs those blocks to recover
+        rows.pop(key)
+    assert units_of(till, rows, **limits).committed == till.Till(103, 103)
 
 
 def test_a_state_that_no_snapshot_can_hold_costs_the_snapshot_only(till: SimpleNamespace) -> None:
@@ -446,7 +471,7 @@ def test_a_state_that_no_snapshot_can_hold_costs_the_snapshot_only(till: SimpleN
     rows = Rows()
     apply: dict[type[Any], Any] = {till.Put: Odd.put}
     odd = Rules(rules.name, rules.initial, rules.state, rules.table, apply, rules.limits)
-    units = Units(odd, Odd(), KEY, Recovered(rules.initial), seal)
+    units = Units(odd, Odd(), KEY, Recovered(rules.initial), new_places(), SEALER)
     take(till, units, till.Add(1))
     assert flush(units, rows)[0].value == 1
     assert isinstance(units.snapshot_error, ValueRefused)
@@ -474,7 +499,7 @@ def test_what_is_applied_is_what_recovery_will_apply(till: SimpleNamespace) -> N
     base, notes = till.Counting.__rules__, ["mine"]
     rules = Rules("test", base.initial, base.state, {}, {Basket: keep}, base.limits)
     rows = Rows()
-    units = Units(rules, None, KEY, Recovered(base.initial), seal)
+    units = Units(rules, None, KEY, Recovered(base.initial), new_places(), SEALER)
     assert units.take("asker", object(), decide) is None
     notes.append("changed later")
     flush(units, rows)

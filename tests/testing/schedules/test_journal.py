@@ -11,8 +11,18 @@ import trio
 from hypothesis import HealthCheck, settings
 from outcome import Error, Outcome, Value, capture
 
+from trouper._ids import Incarnation
 from trouper.errors import SimulatedCrash, StoreClosed
-from trouper.store import HeadRow, Tx, head_key, log_key, record, record_key
+from trouper.store import (
+    HeadRow,
+    RecordsRow,
+    Tx,
+    encode_record,
+    head_key,
+    log_key,
+    record,
+    records_key,
+)
 from trouper.testing.conformance import journal as suite
 from trouper.testing.conformance._journal_tools import batch, delete_unit, put_unit
 from trouper.testing.schedules import Event
@@ -202,13 +212,19 @@ async def test_reading_outside_of_units_is_reported_too() -> None:
         assert gate.noted.pop("reads") == {key_name("record", head_key("k"))}
 
 
+def records(number: int, row: Row) -> tuple[bytes, RecordsRow]:
+    """Return the row of one record of the history of ``k``, and its key."""
+    key = records_key("k", Incarnation(1, 1), number)
+    return key, RecordsRow(number, [encode_record(row)])
+
+
 async def test_a_check_reads_without_a_trace() -> None:
     gate = Hand()
     journal = Journal(gate)
-    head = HeadRow("k", "test", 1, 1, 0, 0, 1, 1)
+    head = HeadRow("k", "test", 1, 1, 0, 0, 1, 1, 0, 0, [1])
     async with journal.store() as store:
         store.submit(put_unit("record", head_key("k"), head), lambda verdict: None)
-        store.submit(put_unit("record", record_key("k", 1), Row(7)), lambda verdict: None)
+        store.submit(put_unit("record", *records(1, Row(7))), lambda verdict: None)
         gate.run()
         gate.run()
         gate.noted.clear()
@@ -337,12 +353,12 @@ async def test_a_verdict_that_was_on_its_way_is_not_told_after_a_crash() -> None
 async def test_rows_that_contradict_one_another_are_found() -> None:
     journal = Journal()
     async with journal.store() as store:
-        head = HeadRow("k", "test", 1, 2, 0, 0, 1, 1)
+        head = HeadRow("k", "test", 1, 2, 0, 0, 1, 1, 0, 0, [1, 1])
         await store.commit(put_unit("record", head_key("k"), head))
-        await store.commit(put_unit("record", record_key("k", 1), Row(7)))
+        await store.commit(put_unit("record", *records(1, Row(7))))
         assert len(journal.findings()) == 1
         assert "k" in journal.findings()[0].what
-        await store.commit(put_unit("record", record_key("k", 2), Row(8)))
+        await store.commit(put_unit("record", *records(2, Row(8))))
         assert journal.findings() == []
 
 

@@ -72,9 +72,9 @@ class Desk(Stepper):
         ref, rules = self.ref, self._rules
         actor = ref.home_class()
         actor.key = ref.key
-        store = ref.home.store
-        start = await recover(store, rules, actor, ref.key)
-        self.units = ref.units_type(rules, actor, ref.key, start, store.seal)
+        home = ref.home
+        start = await recover(home.store, rules, actor, ref.key)
+        self.units = ref.units_type(rules, actor, ref.key, start, home.places, home.store)
 
     async def stopping(self, ctx: object, why: Exit) -> None:
         """See what was decided into the journal; a kill drops what was not handed over yet."""
@@ -196,7 +196,7 @@ class Desk(Stepper):
 
     def _launch(self, units: Units) -> None:
         home = self.ref.home
-        unit = units.submit(home.owner)
+        unit = units.submit()
         if unit is None:
             return
         refused, units.snapshot_error = units.snapshot_error, None

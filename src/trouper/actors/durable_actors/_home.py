@@ -25,7 +25,7 @@ from ...errors import (
     TrouperError,
 )
 from ...mailbox import STARTING, STOPPED, STOPPING, Ask, Job
-from ...store import Store, read_head
+from ...store import Places, Store, read_head
 from ...supervision import Exit, unwrap
 from .._key import require_key
 from .._life import SpawnOptions
@@ -50,7 +50,7 @@ class Home:
     def __init__(self, system: Runtime, store: Store) -> None:
         self.system = system
         self.store = store
-        self.owner = store.next_owner()
+        self.places = Places(store.next_owner())
         self.courier = Courier(system.dispatcher, store)
         self._ref_type = system.durable_ref_type
         strategy, shutdown = system.options.strategy, system.options.shutdown

@@ -11,7 +11,7 @@ from typing import Any, Final
 from trio.lowlevel import checkpoint
 
 from ...errors import ActorMismatch, CorruptRecord, ValueRefused
-from ...store import HISTORY, HeadRow, Store, read_head, read_record
+from ...store import HISTORY, HeadRow, Store, read_head, read_records
 from ._rows import ReplyRow, SnapshotRow, decode_kept, reply_key, snapshot_key
 from ._rules import Rules
 from ._unit import Recovered
@@ -63,10 +63,12 @@ def check_owner(head: HeadRow, rules: Rules) -> None:
 async def _read(store: Store, rules: Rules, actor: Any, head: HeadRow) -> Recovered:
     key = head.key
     state, snapshot = _snapshot(store, rules, head) if head.snapshot else (rules.initial, 0)
-    for number in range(snapshot + 1, head.records + 1):
+    for number, value in enumerate(
+        read_records(store, head, snapshot + 1, head.records), snapshot + 1
+    ):
         if number % READ_AT_ONCE == 0:
             await checkpoint()
-        state = rules.apply(actor, state, read_record(store, key, number))
+        state = rules.apply(actor, state, value)
     replies: list[tuple[int, ReplyRow]] = []
     first = max(1, head.replies - rules.limits.keep_replies + 1)
     for number in range(first, head.replies + 1):
@@ -75,7 +77,7 @@ async def _read(store: Store, rules: Rules, actor: Any, head: HeadRow) -> Recove
         row = store.get(HISTORY, reply_key(key, number), ReplyRow)
         if row is not None:  # else it was forgotten under a smaller limit
             replies.append((number, row))
-    return Recovered(state, head.units, head.records, snapshot, head.replies, tuple(replies))
+    return Recovered(state, head, snapshot, tuple(replies))
 
 
 def _snapshot(store: Store, rules: Rules, head: HeadRow) -> tuple[Any, int]:

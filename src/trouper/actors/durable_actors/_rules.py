@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from ...errors import TrouperError, durable_name
 from ...mailbox import Control, Table, run_control
-from ...store import SealedRow, encode, encode_record, is_record, rebuild
+from ...store import encode, encode_record, is_record, rebuild
 from ._declare import (
     APPLIES,
     DECIDES,
@@ -60,25 +60,23 @@ class Rules:
     applies: dict[type[Any], Apply]
     limits: Limits
     flat: dict[type[Any], Apply] = field(default_factory=dict[type[Any], Apply])
-    """What applies records that are equal to what their rows give back, and shared with nobody."""
+    """What applies records that are equal to what comes back of them, and shared with nobody."""
     rebuilt: set[type[Any]] = field(default_factory=set[type[Any]])
     """The kinds of the other records."""
 
-    def fold(
-        self, actor: Any, state: Any, records: Sequence[Any], rows: Sequence[SealedRow]
-    ) -> Any:
-        """Return the state after records that are kept in these rows.
+    def fold(self, actor: Any, state: Any, records: Sequence[Any], bodies: Sequence[bytes]) -> Any:
+        """Return the state after records that are encoded like this.
 
-        What is applied is what recovery will apply: a record that could differ from its row, or be
-        changed by whoever made it, is rebuilt.
+        What is applied is what recovery will apply: a record that could differ from what it is
+        encoded to, or be changed by whoever made it, is rebuilt.
 
         Raises:
             TypeError: No rule applies one, or a rule returned something else than a state.
         """
-        for record, row in zip(records, rows, strict=False):  # a reply's row may follow
+        for record, body in zip(records, bodies, strict=True):
             fn = self.flat.get(record.__class__)
             if fn is None:
-                state = self.apply(actor, state, self._kept(record, row))
+                state = self.apply(actor, state, self._kept(record, body))
             else:
                 state = fn(actor, state, record)
                 if not isinstance(state, self.state):
@@ -97,11 +95,11 @@ class Rules:
             return after
         raise self._no_state(fn, after)
 
-    def _kept(self, record: Any, row: SealedRow) -> Any:
+    def _kept(self, record: Any, body: bytes) -> Any:
         kind = record.__class__
         if kind in self.rebuilt or not is_flat(kind):
             self.rebuilt.add(kind)
-            return rebuild(row)
+            return rebuild(body)
         self.flat[kind] = self.applies.get(kind) or self._find(kind)
         return record
 

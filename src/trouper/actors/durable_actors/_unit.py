@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, Final, Protocol, TypeAlias, cast, final
 
-from ..._ids import Incarnation
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
 from ...store import (
     HISTORY,
     HeadRow,
-    HeadSealer,
+    Places,
     Sealed,
     SealedRow,
     SealedUnit,
+    Trail,
     Tx,
     head_key,
-    record_key,
 )
 from ._decision import Decision, Tell
 from ._replies import Known, Replies, mark_of
@@ -39,7 +38,6 @@ from ._rules import Rules
 UNIT_RECORDS: Final = 1024
 """Rows of a unit, or answers that wait for it, from which on it takes no more messages."""
 
-Seal: TypeAlias = Callable[[bytes, object], SealedRow]
 Decide: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
@@ -62,7 +60,7 @@ class Answer:
 class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
-    __slots__ = ("answers", "desk", "expected", "key", "replies", "state")
+    __slots__ = ("answers", "bodies", "desk", "expected", "key", "replies", "state")
 
     def __init__(self, key: str, state: Any) -> None:
         super().__init__(HISTORY)
@@ -70,6 +68,7 @@ class Unit(SealedUnit):
         self.key = key
         self.state = state
         self.expected = 0  # the fence: how many units the history has before this one
+        self.bodies: list[bytes] = []  # its records, which become rows when it is submitted
         self.answers: list[Answer] = []
         self.replies: list[Known] | None = None  # recorded under ids; most units have none
 
@@ -99,11 +98,21 @@ class Recovered:
     """What a history says at one moment: where an owner begins."""
 
     state: Any
-    units: int = 0
-    records: int = 0
-    snapshot: int = 0
-    replied: int = 0
+    head: HeadRow | None = None
+    snapshot: int = 0  # the last record in it
     replies: tuple[tuple[int, ReplyRow], ...] = ()
+
+
+class Sealer(Protocol):
+    """What units take of a store: how to encode what they write."""
+
+    def encode(self, value: object) -> bytes:
+        """See `Store.encode`."""
+        ...
+
+    def seal(self, key: bytes, value: object) -> SealedRow:
+        """See `Store.seal`."""
+        ...
 
 
 class Units:
@@ -114,15 +123,15 @@ class Units:
     """
 
     __slots__ = (
+        "_encode",
         "_head",
-        "_heads",
-        "_prefix",
         "_replies",
         "_rules",
         "_seal",
         "_since",
         "_size",
         "_snapshot",
+        "_trail",
         "_units",
         "actor",
         "committed",
@@ -135,24 +144,28 @@ class Units:
         "state",
     )
 
-    def __init__(self, rules: Rules, actor: Any, key: str, start: Recovered, seal: Seal) -> None:
+    def __init__(
+        self, rules: Rules, actor: Any, key: str, start: Recovered, places: Places, store: Sealer
+    ) -> None:
+        head = start.head
         self.actor = actor
         self.key = key
         self.committed = self.state = start.state
-        self.records = start.records  # number of the last one, those under way included
+        self.records = 0 if head is None else head.records  # those under way included
         self.flight: Unit | None = None
         self.open: Unit | None = None
         self.is_full = False  # messages have to wait until the unit in flight has landed
         self.snapshot_error: TrouperError | None = None  # why the last snapshot was left out
         self._rules = rules
-        self._seal = seal
-        self._units = start.units
+        self._encode = store.encode
+        self._seal = store.seal
+        self._units = 0 if head is None else head.units
         self._snapshot = start.snapshot
         self._since = start.snapshot  # counted from here until the next snapshot
         self._size = 0  # bytes of records since then, in this life
-        self._replies = Replies(rules.limits.keep_replies, start.replied, start.replies)
-        self._prefix = record_key(key, 0)[:-8]
-        self._heads = HeadSealer(key, rules.name)
+        replied = 0 if head is None else head.replies
+        self._replies = Replies(rules.limits.keep_replies, replied, start.replies)
+        self._trail = Trail(key, rules.name, places, head)
         self._head: SealedRow | None = None  # as the last unit of this life writes it
 
     @property
@@ -181,10 +194,10 @@ class Units:
         if not records:
             return self._owe(Answer(asker, decision.reply, None, decision.tells))
         try:
-            rows = self._sealed(records)
+            bodies = self._encoded(records)
         except (ValueRefused, TooLarge) as refused:
             return self._owe(Answer(asker, None, refused))
-        unit = self._extend(records, rows)
+        unit = self._extend(records, bodies)
         if asker is not None or decision.tells:
             self._hold(unit, Answer(asker, decision.reply, None, decision.tells))
         return None
@@ -206,10 +219,11 @@ class Units:
         try:
             reply = encode_error(decision) if is_refusal else encode_value(decision.reply, "reply")
             row = self._seal(reply_key(self.key, number), ReplyRow(ident, mark, reply))
-            rows = self._sealed(records)
+            bodies = self._encoded(records)
         except (ValueRefused, TooLarge) as refused:
             return self._owe(Answer(asker, None, refused))
-        unit = self._extend(records, [*rows, row])
+        unit = self._extend(records, bodies)
+        unit.rows.append(row)
         gone = [reply_key(self.key, old) for old in self._replies.add(ident, mark, reply, unit)]
         if unit.forgotten is None:
             unit.forgotten = gone or None
@@ -233,10 +247,10 @@ class Units:
             "Reject"
         )
 
-    def _sealed(self, records: Sequence[Any]) -> list[SealedRow]:
-        number, prefix, seal = self.records + 1, self._prefix, self._seal
+    def _encoded(self, records: Sequence[Any]) -> list[bytes]:
+        encode = self._encode
         if len(records) == 1:  # as most decisions have: no loop for it
-            return [seal(prefix + number.to_bytes(8, "big"), records[0])]
+            return [encode(records[0])]
         if len(records) > UNIT_RECORDS:
             raise TooLarge(
                 f"one decision of {len(records)} records is larger than the {UNIT_RECORDS} that a "
@@ -244,21 +258,18 @@ class Units:
                 size=len(records),
                 limit=UNIT_RECORDS,
             )
-        return [
-            seal(prefix + at.to_bytes(8, "big"), record)
-            for at, record in enumerate(records, number)
-        ]
+        return [encode(record) for record in records]
 
-    def _extend(self, records: Sequence[Any], rows: Sequence[SealedRow]) -> Unit:
-        """Add the rows of one message to the open unit; the rules apply its records first."""
-        state = self._rules.fold(self.actor, self.state, records, rows)
+    def _extend(self, records: Sequence[Any], bodies: list[bytes]) -> Unit:
+        """Add the records of one message to the open unit; the rules apply them first."""
+        state = self._rules.fold(self.actor, self.state, records, bodies)
         unit = self.open
         if unit is None:
             unit = self.open = Unit(self.key, state)
-        unit.rows += rows
+        unit.bodies += bodies
         unit.state = self.state = state
         self.records += len(records)
-        if len(unit.rows) >= UNIT_RECORDS:
+        if len(unit.bodies) >= UNIT_RECORDS:
             self.is_full = True
         return unit
 
@@ -279,13 +290,12 @@ class Units:
 
     # --- units out --------------------------------------------------------------------------------
 
-    def submit(self, owner: Incarnation) -> Unit | None:
+    def submit(self) -> Unit | None:
         """Return the unit to write now, if there is one and none is in flight."""
         unit = self.open
         if unit is None or self.flight is not None:
             return None
-        for _, frame in unit.rows:
-            self._size += len(frame)
+        self._size += sum(map(len, unit.bodies))
         limits = self._rules.limits
         every, size = limits.snapshot_every, limits.snapshot_bytes
         if (every is not None and self.records - self._since >= every) or (
@@ -294,9 +304,9 @@ class Units:
             self._take_snapshot(unit)
         unit.fence, unit.expected = self._head, self._units
         self._units += 1
-        self._head = self._heads.seal(
-            self._units, self.records, self._snapshot, self._replies.last, owner
-        )
+        trail = self._trail
+        unit.rows += trail.add(unit.bodies)
+        self._head = trail.seal(self._units, self._snapshot, self._replies.last)
         unit.rows.append(self._head)
         self.flight, self.open, self.is_full = unit, None, False
         return unit

@@ -20,7 +20,7 @@ from outcome import Outcome, Value
 
 from ..._ids import Incarnation
 from ...errors import CorruptRecord, SimulatedCrash
-from ...store import Finding, Recorded, Submission, Unit, read_head, read_record
+from ...store import Finding, Recorded, Submission, Unit, read_head, read_records
 from ...store._base import BaseStore
 from ...store._codec import MAX_BYTES
 from ...store._keys import check_key, check_table
@@ -154,8 +154,8 @@ class Journal:
     def history(self, key: str) -> list[Recorded]:
         """Return what the durable actor under a key recorded. See `Store.records`."""
         head = read_head(self, key)
-        last = 0 if head is None else head.records
-        return [Recorded(n, read_record(self, key, n)) for n in range(1, last + 1)]
+        values = () if head is None else read_records(self, head, 1, head.records)
+        return [Recorded(number, value) for number, value in enumerate(values, 1)]
 
     def findings(self) -> list[Finding]:
         """Return where rows contradict one another: ``trouper store check`` would find the same."""
