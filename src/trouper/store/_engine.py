@@ -8,7 +8,6 @@ earlier opening.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from ..errors import CorruptRecord, PathRefused, StoreFull, StoreLost
 from ._base import MAX_BATCH_BYTES
 from ._keys import TABLES, log_sequence
 from ._lmdb import Env, MapFull, problems_of
+from ._names import Inode, Names
 from ._overlay import OverlayTx, Writes, bundled_writes, run_unit, sealed_writes
 from ._owner import LOCK_FILE, Owner, stamp_of
 from ._place import (
@@ -77,7 +77,7 @@ class LmdbEngine:
         self.head = 0  # last log sequence that is committed
         self._data = directory / DATA_FILE
         self._opened: tuple[Env, Owner, StoreState] | None = None
-        self._inodes: list[tuple[Path, tuple[int, int]]] = []
+        self._names: Names | None = None
         self._commits = 0
         self._short = False  # whether the last commit found no room
 
@@ -114,7 +114,7 @@ class LmdbEngine:
                 state = self._boot(env, identity)
                 if identity is None:
                     write_identity(self.directory, Identity(state.format, state.uuid))
-                self._inodes = self._named_inodes(owner)
+                self._names = Names(self.directory, self._named_inodes(owner))
             except BaseException:
                 env.close()
                 raise
@@ -267,22 +267,16 @@ class LmdbEngine:
         except CorruptRecord as error:
             raise damaged(self.directory, "the store's own row", str(error)) from error
 
-    def _named_inodes(self, owner: Owner) -> list[tuple[Path, tuple[int, int]]]:
-        found = [(self.directory / LOCK_FILE, owner.inode())]
-        for path in (self._data, self.directory / MAP_LOCK_FILE):
-            seen = path.stat()
-            found.append((path, (seen.st_dev, seen.st_ino)))
+    def _named_inodes(self, owner: Owner) -> dict[str, Inode]:
+        found = {LOCK_FILE: owner.inode()}
+        for name in (DATA_FILE, MAP_LOCK_FILE):
+            seen = (self.directory / name).stat()
+            found[name] = (seen.st_dev, seen.st_ino)
         return found
 
     def _names_hold(self) -> bool:
-        for path, inode in self._inodes:
-            try:
-                found = os.stat(path)
-            except OSError:
-                return False
-            if (found.st_dev, found.st_ino) != inode:
-                return False
-        return True
+        assert self._names is not None
+        return self._names.hold()
 
 
 @final

@@ -22,6 +22,7 @@ from outcome import Error, Outcome, Value
 from .._holds import holds_of_run
 from ..errors import StoreFull, StoreLost
 from ._base import MAX_BATCH_BYTES
+from ._bell import Bell
 from ._protocol import Bundle, Submission, Unit
 from ._sealed import SealedUnit
 
@@ -112,11 +113,16 @@ class Writer:
         self._held = 0  # loop-owned, as is the next one
         self._ended = False  # the thread has, or will have in a moment
         self.submit = self._queue.put if self._holds is None else self._submit_held
+        self._bell = Bell(token, is_plain=self._holds is not None)
         self._thread = threading.Thread(
             target=self._main, name=f"trouper-store {engine.name}", daemon=True
         )
         self._hold()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._bell.close()
+            raise
 
     def _submit_held(self, item: Item) -> None:
         self._hold()
@@ -142,7 +148,7 @@ class Writer:
         self._queue.put(None)
 
     def tell(self, call: Callable[..., None], *args: Any) -> None:
-        """Run `call` on the loop; if the loop has ended, nobody is left to hear it."""
+        """Run `call` on the loop, from another thread than the writer's own."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(call, *args)
 
@@ -150,21 +156,21 @@ class Writer:
         try:
             epoch = self._engine.open()
         except BaseException as error:
-            self.tell(self._on_open, Error(error))
-            self.tell(self._end)
+            self._bell.ring(self._on_open, Error(error))
+            self._bell.ring_last(self._end)
             return
-        self.tell(self._on_open, Value(epoch))
-        self.tell(self._drop, 1)
+        self._bell.ring(self._on_open, Value(epoch))
+        self._bell.ring(self._drop, 1)
         while not self._closing:
             rest, self._next = self._next, None
             self._serve(rest or self._queue.get())
         try:
             self._engine.close(clean=self._lost is None)
         except BaseException as error:
-            self.tell(self._on_close, Error(error))
+            self._bell.ring(self._on_close, Error(error))
         else:
-            self.tell(self._on_close, Value(epoch))
-        self.tell(self._end)
+            self._bell.ring(self._on_close, Value(epoch))
+        self._bell.ring_last(self._end)
 
     def _serve(self, first: Item | None) -> None:
         """Run one batch and tell its verdicts."""
@@ -201,9 +207,9 @@ class Writer:
         if self._lost is not None and len(results) < len(taken):
             results = self._verdicts(self._lost, taken)
         if taken:
-            self.tell(_deliver, taken, results)
+            self._bell.ring(_deliver, taken, results)
         if self._holds is not None:
-            self.tell(self._drop, pulled)
+            self._bell.ring(self._drop, pulled)
 
     def _pull(self, first: Item | None) -> Iterator[Item]:
         """Give out `first` and what is queued behind it now, up to the cap."""

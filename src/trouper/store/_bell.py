@@ -1,0 +1,74 @@
+"""How the loop hears of a commit.
+
+``TrioToken.run_sync_soon`` would do: it takes a lock, sends through a socket, and reads that twice.
+Behind a flush all of this is cold, and stands between a commit and what waits for it. Where the
+system has event counters, one of them does the same for less.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, final
+
+import trio
+
+
+@final
+class Bell:
+    """Runs calls on the loop that it was made on, one by one in order, for another thread.
+
+    Args:
+        token: Of that loop.
+        is_plain: Do it by the token after all: a test's clock knows that way of waiting only.
+    """
+
+    def __init__(self, token: trio.lowlevel.TrioToken, *, is_plain: bool) -> None:
+        self._token = token
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._scope = trio.CancelScope()
+        self._fd = -1
+        if sys.platform == "linux" and not is_plain:
+            with suppress(OSError):  # no file to be had: the token's way needs none
+                self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        if self._fd >= 0:
+            trio.lowlevel.spawn_system_task(self._listen, name="trouper-store verdicts")
+
+    def ring(self, call: Callable[..., None], *args: Any) -> None:
+        """Let ``call(*args)`` run; it must not raise. If the loop has ended, nobody hears it."""
+        self._calls.append((call, args))
+        if sys.platform == "linux" and self._fd >= 0:
+            os.eventfd_write(self._fd, 1)
+        else:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._answer)
+
+    def ring_last(self, call: Callable[..., None], *args: Any) -> None:
+        """Let a call run behind all others, and be the last one."""
+        self._calls.append((call, args))
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self.close)
+
+    def close(self) -> None:
+        """Run what there is and listen no more. On the loop; nobody may ring again."""
+        self._answer()
+        self._scope.cancel()
+
+    def _answer(self) -> None:
+        calls = self._calls
+        while calls:
+            call, args = calls.popleft()
+            call(*args)
+
+    async def _listen(self) -> None:
+        with self._scope:
+            while True:
+                await trio.lowlevel.wait_readable(self._fd)
+                if sys.platform == "linux":
+                    os.eventfd_read(self._fd)
+                self._answer()
+        # Not when the run ends before: the thread may still ring, and the number be another file's.
+        os.close(self._fd)

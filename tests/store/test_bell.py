@@ -1,0 +1,115 @@
+"""How the loop hears of a commit: the same by an event counter and by the token."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from trouper.store import LmdbStore
+from trouper.store._bell import Bell
+
+WAYS = pytest.mark.parametrize("is_plain", [False, True], ids=["counter", "token"])
+
+
+def bell(*, is_plain: bool) -> Bell:
+    return Bell(trio.lowlevel.current_trio_token(), is_plain=is_plain)
+
+
+async def in_a_thread(fn: Callable[[], None]) -> None:
+    await trio.to_thread.run_sync(fn)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@WAYS
+async def test_calls_run_on_the_loop_in_the_order_of_the_rings(is_plain: bool) -> None:
+    made, heard, over = bell(is_plain=is_plain), list[tuple[int, int]](), trio.Event()
+
+    def ring() -> None:
+        for number in range(100):
+            made.ring(lambda n: heard.append((n, get_ident())), number)
+        made.ring_last(over.set)
+
+    await in_a_thread(ring)
+    await over.wait()
+    assert heard == [(number, get_ident()) for number in range(100)]
+
+
+@WAYS
+async def test_each_ring_wakes_a_loop_that_waits(is_plain: bool) -> None:
+    made = bell(is_plain=is_plain)
+    for _ in range(3):
+        await trio.testing.wait_all_tasks_blocked()
+        heard = trio.Event()
+        await in_a_thread(partial(made.ring, heard.set))
+        await heard.wait()
+    made.close()
+
+
+@WAYS
+async def test_the_last_call_runs_behind_all_that_nobody_has_heard_yet(is_plain: bool) -> None:
+    made, heard, over = bell(is_plain=is_plain), list[str](), trio.Event()
+    made.ring(heard.append, "first")  # nothing is heard before this task waits
+    made.ring(heard.append, "second")
+    made.ring_last(over.set)
+    assert heard == []
+    await over.wait()
+    assert heard == ["first", "second"]
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="no event counters here")
+async def test_a_bell_that_is_closed_leaves_neither_a_task_nor_a_file() -> None:
+    await trio.to_thread.run_sync(int)  # trio's own things that it makes once
+    tasks, files = trio.lowlevel.current_statistics().tasks_living, open_files()
+    made = bell(is_plain=False)
+    assert open_files() == files + 1
+    made.close()
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    assert open_files() == files
+
+
+@WAYS
+def test_nobody_hears_a_bell_when_the_loop_has_ended(is_plain: bool) -> None:
+    async def make() -> Bell:
+        return bell(is_plain=is_plain)
+
+    made, heard = trio.run(make), list[str]()
+    made.ring(heard.append, "late")
+    made.ring_last(heard.append, "later")
+    assert heard == []
+
+
+async def test_without_a_file_to_be_had_a_store_hears_by_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Any, row: Any
+) -> None:
+    def none(*args: object) -> int:
+        raise OSError(errno.EMFILE, "injected")
+
+    monkeypatch.setattr(os, "eventfd", none, raising=False)
+    async with LmdbStore(tmp_path) as store:
+        await store.commit(put(b"a", row("told")))
+        assert store.get("record", b"a", row) == row("told")
+
+
+async def test_a_store_that_was_closed_leaves_no_file(tmp_path: Path) -> None:
+    async def used() -> None:
+        async with LmdbStore(tmp_path) as store:
+            await store.commit(lambda tx: None)
+        await trio.testing.wait_all_tasks_blocked()
+
+    await used()
+    files = open_files()
+    await used()
+    assert open_files() == files
