@@ -3,7 +3,9 @@
 An upcaster carries state and history over; nothing carries over a step that was journaled with
 other arguments, or a result that its annotation no longer takes. Such work is found when the store
 is opened, before anything of it runs. What cannot be seen from outside, a function that takes other
-steps than it did, is found where it offers them, and parked.
+steps than it did, is found where it offers them, and parked. Plain annotations are not compared: a
+plain value is journaled whatever its annotation says, so sound code that never changed may have an
+`int` under `str`, and would be refused for it.
 """
 
 from __future__ import annotations

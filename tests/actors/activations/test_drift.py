@@ -158,6 +158,30 @@ async def test_a_store_with_unfinished_work_of_other_code_is_not_opened(
         pass  # what has ended is history, and hinders nobody
 
 
+def takes_text() -> Deployment:
+    """Other plain annotations: of what is journaled, a parameter and a result."""
+
+    @effect(name="first")
+    async def first(n: int) -> str:
+        return str(n)
+
+    @effect(name="second")
+    async def second(n: str) -> int:
+        RAN.append(f"second {n!r}")
+        return int(n)
+
+    return recorded(holds=False)[0], [first, second]
+
+
+async def test_a_plain_annotation_promises_nothing_so_another_one_is_no_drift(store: Store) -> None:
+    """The journal holds a value and no annotation: it cannot tell a change from a loose call."""
+    await left_behind(store)
+    work, effects = takes_text()
+    async with open_system("t", store=store, activities=[work], effects=effects) as system:
+        assert await system.run(work, 3, key="k") == 6
+    assert RAN == ["first 3", "second 3"]
+
+
 async def test_what_to_do_about_unfinished_work_is_said_once_and_not_for_each_row(
     store: Store,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -10,7 +11,13 @@ import trio
 import trio.testing
 
 from trouper import Activation, ActorSystem, durable, effect, open_system
-from trouper.actors.activations import activation_invariants
+from trouper.actors.activations import (
+    ActivationRow,
+    StepRow,
+    activation_invariants,
+    steps_prefix,
+)
+from trouper.actors.activations._rows import step_key
 from trouper.actors.groups import (
     EffectEnvelope,
     EffectGroup,
@@ -18,8 +25,9 @@ from trouper.actors.groups import (
     SweepRow,
     group_invariants,
 )
+from trouper.actors.groups._sweep import SWEEP_ROWS
 from trouper.errors import GroupRetired, ScopeBusy, ShuttingDown, StoreError
-from trouper.store import TABLES, LmdbStore, MemoryStore, Store
+from trouper.store import TABLES, LmdbStore, MemoryStore, Store, Tx
 
 T = TypeVar("T")
 
@@ -468,6 +476,45 @@ async def test_a_forget_cut_off_anywhere_goes_on_at_the_next_open(
         if not crashed:
             break
     assert seen == {"refused", "new"}
+
+
+async def second_run(store: MemoryStore) -> None:
+    """Make what has ended a second run, with more steps than one unit sweeps."""
+
+    def unit(tx: Tx) -> None:
+        ((where, row),) = tx.scan("record", b"A", ActivationRow)
+        tx.put("record", where, replace(row, run=1))
+        ((_, step), *_) = tx.scan("record", steps_prefix("k#0"), StepRow)
+        for number in range(2 * SWEEP_ROWS):
+            tx.put("record", step_key("k#1", number), replace(step, scope="k#1", number=number))
+
+    async with store:
+        await store.commit(unit)
+
+
+async def test_a_key_is_new_when_the_last_of_its_runs_is_gone() -> None:
+    whole = MemoryStore(max_batch=1)
+    async with open_system("t", store=whole) as system:
+        await system.run(two, 1, key="k")
+        await settle_down(whole)
+    await second_run(whole)
+    refused = 0
+    for k in range(1, 20):
+        store = copy_of(whole)
+        crashed = await until_crash(store, k, lambda system: system.forget("k"))
+        async with open_system("t", store=store) as system:
+            left = bool(store.scan("record", b"", object))
+            if left and system.status("k") == "unknown":
+                refused += 1
+                with pytest.raises(ScopeBusy, match="still being removed"):
+                    system.start(two, 1, key="k")
+            await system.forget("k")
+            assert rows(store) == {}, f"after a crash at commit {k}"
+            assert await system.run(two, 1, key="k") == [2, 3]
+        if not crashed:
+            assert refused > 1
+            return
+    raise AssertionError("it does not end")
 
 
 def copy_of(store: MemoryStore) -> MemoryStore:

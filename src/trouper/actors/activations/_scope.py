@@ -54,8 +54,11 @@ def end(tx: Tx, row: ActivationRow, unpassed: Iterable[str]) -> list[GroupRow]:
     return [group for group in passed if group is not None and group.retired]
 
 
-def forget(tx: Tx, key: str) -> list[str]:
-    """Mark an activation and everything below it to be swept; return the scopes.
+def forget(tx: Tx, key: str) -> str:
+    """Mark an activation and everything below it to be swept; return the name of the sweep.
+
+    One sweep takes all its runs, under the name of the first, which is where a key begins anew:
+    until the last row of the last run is gone, `begin` refuses the key.
 
     Raises:
         ScopeBusy: it has not ended, something in its scope is unsettled or live, or its caller may
@@ -63,7 +66,7 @@ def forget(tx: Tx, key: str) -> list[str]:
     """
     row = tx.get(TABLE, activation_key(key), ActivationRow)
     if row is None or row.key != key:
-        return [_scope(key, 0)]  # forgotten before, perhaps not gone yet
+        return _scope(key, 0)  # forgotten before, perhaps not gone yet
     if not row.ended:
         raise ScopeBusy(
             f"activation {key!r} has not ended; wait for it or cancel it, then forget it", key=key
@@ -81,9 +84,9 @@ def forget(tx: Tx, key: str) -> list[str]:
     tx.delete(TABLE, activation_key(key))
     if row.parent:
         take_off(tx, FINISHED, MemberRow(row.parent, "activation", key))
-    for scope in scopes:
-        begin_sweep(tx, SCOPES, scope, [*signal_remains(key), *_remains(scope)])
-    return scopes
+    doomed = [*signal_remains(key), *(each for scope in scopes for each in _remains(scope))]
+    begin_sweep(tx, SCOPES, scopes[0], doomed)
+    return scopes[0]
 
 
 @extent("activation")

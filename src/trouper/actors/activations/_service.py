@@ -136,8 +136,7 @@ class Activations:
             ScopeBusy: it, or something below it, has not ended; or its caller has not.
         """
         self.require_open(key)
-        for scope in await self.host.store.commit(lambda tx: forget(tx, key)):
-            await self.host.sweep(scope)
+        await self.host.sweep(await self.host.store.commit(lambda tx: forget(tx, key)))
 
     def recover(self) -> None:
         """Resume every unfinished root, then let the drain finish what nobody comes back for.
