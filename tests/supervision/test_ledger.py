@@ -99,7 +99,9 @@ def test_what_is_beyond_a_cap_is_refused_where_it_is_written(
 
 
 def test_the_caps_themselves_are_fine() -> None:
-    Budget(depth=16, live_children=32, live_descendants=256, fuel=2**63 - 1)
+    caps = Budget(depth=16, live_children=32, live_descendants=256, fuel=2**63 - 1)
+    assert (caps.depth, caps.live_children, caps.live_descendants) == (16, 32, 256)
+    assert caps.fuel == 2**63 - 1
 
 
 # --- carving ------------------------------------------------------------------------------------

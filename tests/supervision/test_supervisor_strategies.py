@@ -376,15 +376,22 @@ async def test_only_an_end_of_its_own_makes_a_significant_child_end_the_block() 
 
 
 @pytest.mark.proves("Supervision: significant children")
-async def test_a_supervisor_that_ended_by_itself_has_returned_to_its_own_supervisor() -> None:
+async def test_a_supervisor_that_ended_by_itself_has_returned_to_its_own_supervisor(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    ends: list[str] = []
+
     async def inner() -> None:
         async with Supervisor("inner", strategy=one_for_one(auto_shutdown="all")) as supervisor:
             supervisor.start(trio.lowlevel.checkpoint, restart="transient", significant=True)
             await trio.sleep_forever()
+        ends.append("inner")
 
-    async with Supervisor("outer", strategy=one_for_one(auto_shutdown="any")) as supervisor:
-        supervisor.start(inner, restart="transient", significant=True)
-        await trio.sleep_forever()
+    with trio.fail_after(60):  # in virtual time: else it would wait for ever
+        async with Supervisor("outer", strategy=one_for_one(auto_shutdown="any")) as supervisor:
+            supervisor.start(inner, restart="transient", significant=True)
+            await trio.sleep_forever()
+    assert ends == ["inner"], "it has returned, and was not started again"
 
 
 async def test_a_significant_child_that_could_never_end_the_block_is_refused() -> None:

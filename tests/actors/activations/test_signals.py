@@ -12,7 +12,7 @@ from trouper import Activation, MemoryStore, SignalRefused, SignalsFull, durable
 from trouper import open_system as open_plain_system
 from trouper.actors import inspect
 from trouper.actors.groups import Completed, EffectGroup, open_group, signal
-from trouper.errors import ShuttingDown, StoreClosed, TooLarge, ValueRefused
+from trouper.errors import ActivationCancelled, ShuttingDown, StoreClosed, TooLarge, ValueRefused
 from trouper.store import LmdbStore as Lmdb
 from trouper.store import Store, check
 
@@ -226,7 +226,8 @@ async def outrun(act: Activation) -> Any:
     try:
         await act.race(act.wait_signal("go"), act.call(hang))
     finally:
-        await act.call(note, "cleaned")
+        await act.call(note, "cleaning")
+        await act.call(note, await act.wait_signal("clean"))
     return None
 
 
@@ -235,7 +236,14 @@ async def test_a_cancelled_wait_takes_nothing(store: Store) -> None:
         handle = system.start(outrun, key="k")
         await LOG.until("hangs")
         handle.cancel()
-        await LOG.until("cleaned")
+        await LOG.until("cleaning")
+        await handle.signal("go", "too late")
+        await handle.signal("clean", "cleaned")
+        with pytest.raises(ActivationCancelled):
+            await handle.result()
+        assert "cleaned" in LOG
+        left = [(each.name, each.payload) for each in inspect.signals(store)]
+        assert left == [("go", "too late")]
 
 
 @durable
