@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from ..store import HISTORY, HeadRow, Invariant, Recorded, Store, decode
-from .activations import ActivationRow, StepRow, activation_invariants, steps_prefix
+from .activations import (
+    ActivationRow,
+    FenceRow,
+    StepRow,
+    activation_invariants,
+    fence_key,
+    steps_prefix,
+)
 from .durable_actors import history_invariants
 from .groups import (
     QUEUE,
@@ -184,12 +191,16 @@ def activations(store: Source, *, knows: Knows | None = None) -> list[Activation
             row.parent,
             _word(row.outcome, "running"),
             row.created_at,
-            row.head,
+            _units(store, row.scope),
             "" if row.ended else _open_step(store, row.scope),
             None if knows is None or row.ended else knows("activation", row.activity),
         )
         for row in sorted(rows, key=lambda row: (row.created_at, row.key))
     ]
+
+
+def _units(store: Source, scope: str) -> int:
+    return sum(fence.head for _, fence in store.scan("record", fence_key(scope), FenceRow))
 
 
 def _open_step(store: Source, scope: str) -> str:
@@ -206,7 +217,8 @@ def _open_step(store: Source, scope: str) -> str:
 
 def effects(store: Source) -> list[EffectView]:
     """Return every unit of work that the journal knows, by activation and in the order of steps."""
-    steps = [row for _, row in store.scan("record", b"T", StepRow) if row.envelope]
+    rows_of_runs = [row for _, row in store.scan("record", b"T", object)]
+    steps = [row for row in rows_of_runs if isinstance(row, StepRow) and row.envelope]
     children = [row for _, row in store.scan("record", b"C", ChildRow)]
     rows: list[StepRow | ChildRow] = [*steps, *children]
     found = [_effect(row) for row in rows]

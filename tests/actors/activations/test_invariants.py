@@ -8,10 +8,10 @@ import pytest
 
 from trouper import Activation, durable, effect, open_system
 from trouper.actors.activations import activation_invariants
-from trouper.actors.activations._rows import activation_key
+from trouper.actors.activations._rows import activation_key, fence_key, steps_prefix
 from trouper.actors.groups import GroupRow, MemberRow, begin_run, group_key
 from trouper.actors.groups._scopes import leave
-from trouper.store import LmdbStore, check
+from trouper.store import LmdbStore, Tx, check
 
 
 @effect
@@ -42,6 +42,19 @@ async def test_steps_without_their_activation_are_found_once(journal: Path) -> N
         await store.commit(lambda tx: tx.delete("record", activation_key("k")))
     (finding,) = check(journal, invariants=[activation_invariants]).findings
     assert finding.what == "belongs to activation 'k', which is not there"
+
+
+async def test_a_fence_without_its_activation_is_found(journal: Path) -> None:
+    def strip(tx: Tx) -> None:
+        tx.delete("record", activation_key("k"))
+        for key in tx.keys("record", steps_prefix("k#0")):
+            tx.delete("record", key)
+
+    async with LmdbStore(journal) as store:
+        await store.commit(strip)
+    (finding,) = check(journal, invariants=[activation_invariants]).findings
+    assert finding.what == "belongs to activation 'k', which is not there"
+    assert finding.key == fence_key("k#0").hex()
 
 
 async def test_a_step_without_its_group_is_found(journal: Path) -> None:

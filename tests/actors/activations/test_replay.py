@@ -9,7 +9,7 @@ import trio
 
 from trouper import Activation, Reject, durable, effect, open_system
 from trouper.actors import inspect
-from trouper.actors.activations import ActivationRow, Durable
+from trouper.actors.activations import Durable
 from trouper.actors.groups import EffectContext
 from trouper.errors import (
     ActivationMismatch,
@@ -348,8 +348,8 @@ async def test_a_history_is_in_the_journal_once_per_step(store: Store) -> None:
     async with open_system("t", store=store) as system:
         await system.run(child, 1, key="k")
     async with store:
-        rows = [row for _, row in store.scan("record", b"A", ActivationRow)]
-        assert [(row.key, row.head, row.ended) for row in rows] == [("k", 3, True)]
+        found = inspect.activations(store)
+        assert [(row.key, row.units, row.state) for row in found] == [("k", 3, "completed")]
 
 
 async def test_an_effect_error_that_ends_the_function_is_its_result(store: Store) -> None:

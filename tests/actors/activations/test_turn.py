@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from trouper import Activation, durable, effect, open_system
+from trouper.actors.activations import ActivationRow, FenceRow, StepRow
+from trouper.actors.activations._rows import (
+    MOST_STEPS,
+    activation_key,
+    fence_key,
+    run_prefix,
+    step_key,
+    steps_prefix,
+)
+from trouper.actors.activations._turn import head_of_run
 from trouper.errors import FenceMoved
-from trouper.store import MemoryStore, SealedUnit, Submission, Unit
+from trouper.store import MemoryStore, Sealed, SealedUnit, Submission, Tx, Unit
+from trouper.store._codec import encode_row
+from trouper.store._frame import pack
 
 WHERE: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
 
@@ -64,6 +78,73 @@ async def test_a_step_is_one_unit_and_each_but_the_first_and_last_is_sealed() ->
         await system.run(in_a_row, 10, key="ten")
     units = store.units[before : before + 11]
     assert [isinstance(unit, SealedUnit) for unit in units] == [False] + [True] * 9 + [False]
+
+
+async def test_a_sealed_turn_writes_steps_and_the_fence_but_no_arguments() -> None:
+    store = Seen(MemoryStore())
+    async with open_system("turns", store=store, activities=[in_a_row]) as system:
+        await system.run(in_a_row, 4, key="four")
+    sealed = [unit for unit in store.units if isinstance(unit, SealedUnit)]
+    assert [[key for key, _ in unit.rows] for unit in sealed] == [
+        [step_key("four#0", n - 1), step_key("four#0", n), fence_key("four#0")] for n in (1, 2, 3)
+    ]
+
+
+async def test_the_fence_lies_behind_the_steps_of_its_run() -> None:
+    store = MemoryStore()
+    async with open_system("turns", store=store, activities=[in_a_row]) as system:
+        await system.run(in_a_row, 3, key="three")
+    async with store:
+        kinds = [type(row) for _, row in store.scan("record", run_prefix("three#0"), object)]
+        steps = store.scan("record", steps_prefix("three#0"), object)
+    assert kinds == [StepRow] * 3 + [FenceRow]
+    assert [row for _, row in steps if not isinstance(row, StepRow)] == []
+
+
+async def test_a_run_of_a_version_that_had_no_fence_beside_it_goes_on() -> None:
+    @durable
+    async def waits(act: Activation) -> list[Any]:
+        return [await act.call(where, 0), await act.wait_signal("go"), await act.call(where, 1)]
+
+    store, place = MemoryStore(), activation_key("k")
+    async with open_system("turns", store=store, activities=[waits]) as system:
+        system.start(waits, key="k")
+        await trio.testing.wait_all_tasks_blocked()
+
+    def age(tx: Tx) -> None:
+        row = tx.get("record", place, ActivationRow)
+        assert row is not None
+        fields = [row.key, row.run, row.parent, row.activity, row.arguments, row.created_at]
+        old = encode_row(["activation", 1, *fields, 2, row.cancel_step, row.outcome], (), 1 << 20)
+        tx.put("record", place, Sealed(place, pack(place, old)))
+        tx.delete("record", fence_key("k#0"))
+
+    async with store:
+        await store.commit(age)
+    async with open_system("turns", store=store, activities=[waits]) as system:
+        handle = system.start(waits, key="k")
+        await system.signal("k", "go", 7)
+        assert await handle.result() == ["nowhere", 7, "nowhere"]
+
+
+async def test_an_activation_that_changes_while_it_is_read_is_somebody_elses() -> None:
+    row = ActivationRow("k", 0, "", "steps", b"", 1.0, -1, b"")
+
+    def write(tx: Tx) -> None:
+        tx.put("record", activation_key("k"), replace(row, cancel_step=3))
+        tx.put("record", fence_key("k#0"), FenceRow("k#0", 5))
+
+    async with MemoryStore() as store:
+        await store.commit(write)
+        assert head_of_run(store, replace(row, cancel_step=3)) == 5
+        with pytest.raises(FenceMoved, match="driven by somebody else"):
+            head_of_run(store, row)
+
+
+async def test_a_run_has_no_more_steps_than_there_are_numbers_for() -> None:
+    with pytest.raises(ValueError, match="history_limit is 16777216 at most"):
+        async with open_system("turns", history_limit=MOST_STEPS + 1):
+            pass
 
 
 async def test_a_turn_that_opens_or_closes_a_group_is_not_sealed() -> None:

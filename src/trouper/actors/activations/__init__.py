@@ -9,8 +9,10 @@ from ._durable import durable as durable
 from ._handle import ActivationHandle as ActivationHandle
 from ._invariants import activation_invariants as activation_invariants
 from ._rows import ActivationRow as ActivationRow
+from ._rows import FenceRow as FenceRow
 from ._rows import StepRow as StepRow
 from ._rows import activation_key as activation_key
+from ._rows import fence_key as fence_key
 from ._rows import steps_prefix as steps_prefix
 from ._service import HISTORY_LIMIT as HISTORY_LIMIT
 from ._service import ActivationRunner as ActivationRunner
@@ -27,10 +29,12 @@ __all__ = (
     "Call",
     "Driver",
     "Durable",
+    "FenceRow",
     "StepRow",
     "activation_invariants",
     "activation_key",
     "durable",
+    "fence_key",
     "send_signal",
     "signals",
     "steps_prefix",

@@ -18,7 +18,7 @@ from ...errors import (
     UnknownActivity,
 )
 from ...mailbox import News
-from ...store import PLAIN, SealedRow, Shape, revised
+from ...store import PLAIN, SealedRow, Shape
 from .._writer import Plan, SingleWriter
 from ..groups import (
     Combinator,
@@ -44,6 +44,7 @@ from ._turn import (
     StepEnded,
     StepFailed,
     Turn,
+    head_of_run,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class ActivationActor(SingleWriter[Command]):
         "_driver",
         "_fresh",
         "_gone",
+        "_head",
         "_passed",
         "_result",
         "_sealed",
@@ -79,7 +81,8 @@ class ActivationActor(SingleWriter[Command]):
         self.row = row
         self._fresh = fresh  # the journal does not hold the row yet
         self._born: News | None = None  # for whoever waits until the journal holds it
-        self._sealed: SealedRow | None = None  # its row as the last unit leaves it, if at hand
+        self._head = 0  # units of the run that are journaled, or on their way
+        self._sealed: SealedRow | None = None  # its fence as the last unit leaves it, if at hand
         self._passed = False  # the cancel was delivered to the step it passed by
         self._driver: Driver | None = None
         self._result: Shape[Any] = PLAIN  # of the activity, known once its code is loaded
@@ -138,11 +141,7 @@ class ActivationActor(SingleWriter[Command]):
     def waits_for(self) -> str:
         """Return what it waits for, for trees and listings."""
         waiting = self._driver.waiting if self._driver is not None else None
-        if waiting is None:
-            return ""
-        if waiting.envelope is not None:
-            return f"{waiting.envelope.kind} {waiting.envelope.name}"
-        return f"{waiting.combinator} #{waiting.number}"
+        return "" if waiting is None else waiting.title
 
     # -- the pass -------------------------------------------------------------------------------
 
@@ -152,29 +151,26 @@ class ActivationActor(SingleWriter[Command]):
         inbox.clear()
         if not commands or self.outcome is not None or self.stuck is not None or self._gone:
             return None
-        turn = Turn(self.row)
+        turn = Turn(self.row, self._head, fresh=self._fresh)
         try:
             self._take(commands, turn)
             self._drive(turn)
-        except (UnknownActivity, GroupError, CorruptRecord) as error:
+        except (UnknownActivity, GroupError, CorruptRecord, FenceMoved) as error:
             turn.stuck = error
-        is_simple = turn.row is self.row and not (turn.open or turn.close or self._fresh)
-        if is_simple and not turn.steps:
+        if turn.is_simple and not turn.steps:
             if turn.stuck is not None:
                 self._park(turn.stuck)
             elif turn.wait is not None:
                 self._step.wait(turn.wait)  # as recorded by an earlier process
             return None
-        expected = 0 if self._fresh else self.row.head
-        turn.row = revised(turn.row, head=expected + 1)
         recorded = self._driver.history.steps if self._driver is not None else {}
-        unit = turn.unit(self._service.host, expected, recorded)
-        sealed = None
-        if is_simple and SIMPLE.issuperset(map(type, commands)):
-            sealed = turn.seal(self._service.host.store, self.row, self._sealed, unit)
-        self._sealed = None if sealed is None else sealed.after
-        if sealed is not None:
-            return Plan(sealed, lambda _: self._landed(turn, None, ()), self._refused)
+        unit = turn.unit(self._service.host, recorded)
+        fence, self._sealed = self._sealed, None
+        if turn.is_simple and SIMPLE.issuperset(map(type, commands)):
+            sealed = turn.seal(self._service.host.store, fence, unit)
+            if sealed is not None:
+                self._sealed = sealed.after
+                return Plan(sealed, lambda _: self._landed(turn, None, ()), self._refused)
         return Plan(unit, lambda result: self._landed(turn, *result), self._refused)
 
     def _refused(self, error: Exception) -> None:
@@ -187,7 +183,7 @@ class ActivationActor(SingleWriter[Command]):
             self.evict()  # or it would offer the same unit for ever
 
     def _take(self, commands: Sequence[Command], turn: Turn) -> None:
-        driver = self._driver or self._load()
+        driver = self._driver or self._load(turn)
         for command in commands:
             match command:
                 case StepEnded(number, outcome):
@@ -221,7 +217,9 @@ class ActivationActor(SingleWriter[Command]):
                 case _:
                     pass
 
-    def _load(self) -> Driver:
+    def _load(self, turn: Turn) -> Driver:
+        if not self._fresh:
+            self._head = turn.head = head_of_run(self._service.host.store, self.row)
         activity = self._service.registry.find("activation", self.row.activity)
         if activity is None:
             raise UnknownActivity(
@@ -331,7 +329,7 @@ class ActivationActor(SingleWriter[Command]):
         self._fresh = False
         if self._born is not None:
             self._born.set()
-        self.row = turn.row
+        self.row, self._head = turn.row, turn.head + 1
         host = self._service.host
         for row in turn.steps.values():
             if self._driver is not None:

@@ -41,6 +41,13 @@ class Offer:
     group: EffectGroup | None
     results: tuple[Shape[Any], ...]
 
+    @property
+    def title(self) -> str:
+        """Return what people call it."""
+        if self.envelope is not None:
+            return f"{self.envelope.kind} {self.envelope.name}"
+        return f"{self.combinator} #{self.number}"
+
 
 def offer(scope: str, number: int, step: Step) -> Offer:
     """Give a step its identity.

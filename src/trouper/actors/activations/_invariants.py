@@ -8,7 +8,7 @@ from ...store import Finding, Rows
 from ..groups import FINISHED, UNFINISHED, GroupRow, MemberRow, doomed_prefixes, member_key
 from ..groups import GROUP_TABLE as MEMBERS
 from ..groups import group_key as key_of_group
-from ._rows import TABLE, ActivationRow, StepRow, activation_key, steps_prefix
+from ._rows import TABLE, ActivationRow, FenceRow, StepRow, activation_key, run_prefix
 
 
 def activation_invariants(rows: Rows) -> Iterator[Finding]:
@@ -23,11 +23,11 @@ def activation_invariants(rows: Rows) -> Iterator[Finding]:
                 yield Finding(TABLE, key.hex(), f"activation {row.key!r} {what}")
     for tag in (UNFINISHED, FINISHED):
         yield from _lost_members(rows, tag)
-    known, missing = "", ""  # steps of one run lie side by side: ask and report once for them
-    for key, step in rows.scan(TABLE, b"T", StepRow):
-        if (TABLE, steps_prefix(step.scope)) in doomed:
+    known, missing = "", ""  # rows of one run lie side by side: ask and report once for them
+    for key, step in rows.scan(TABLE, b"T", object):
+        if not isinstance(step, StepRow | FenceRow) or (TABLE, run_prefix(step.scope)) in doomed:
             continue
-        if not step.envelope and rows.get(MEMBERS, key_of_group(step.key), GroupRow) is None:
+        if isinstance(step, StepRow) and _lacks_group(rows, step):
             yield Finding(
                 TABLE,
                 key.hex(),
@@ -42,6 +42,10 @@ def activation_invariants(rows: Rows) -> Iterator[Finding]:
             continue
         missing = step.scope
         yield Finding(TABLE, key.hex(), f"belongs to activation {owner!r}, which is not there")
+
+
+def _lacks_group(rows: Rows, step: StepRow) -> bool:
+    return step.is_group and rows.get(MEMBERS, key_of_group(step.key), GroupRow) is None
 
 
 def _membership(rows: Rows, row: ActivationRow) -> Iterator[str]:

@@ -9,11 +9,14 @@ from ...store import record, row_key, upcaster
 
 TABLE = "record"
 
+MOST_STEPS = 1 << 24
+"""Steps of a run: their keys have three bytes for the number."""
 
-@record("activation", version=1)
+
+@record("activation", version=2)
 @dataclass(frozen=True, slots=True)
 class ActivationRow:
-    """One activation. ``head`` counts its units: the fence against a second owner.
+    """One activation. Its run has a fence beside it, so that a step leaves this row alone.
 
     ``cancel_step`` is the step at which a cancel is seen, -1 while there is none; ``outcome`` is
     empty until the activation ended.
@@ -25,7 +28,6 @@ class ActivationRow:
     activity: str
     arguments: bytes
     created_at: float
-    head: int
     cancel_step: int
     outcome: bytes
 
@@ -38,6 +40,20 @@ class ActivationRow:
     def scope(self) -> str:
         """Return the durable identity of this run."""
         return f"{self.key}#{self.run}"
+
+
+@upcaster("activation", 1)
+def _with_its_head(*fields: Any) -> list[Any]:
+    return [*fields[:6], *fields[7:]]
+
+
+@record("fence", version=1)
+@dataclass(frozen=True, slots=True)
+class FenceRow:
+    """The fence of a run against a second owner: ``head`` counts the units of the run."""
+
+    scope: str
+    head: int
 
 
 @record("step", version=2)
@@ -112,9 +128,19 @@ def activation_key(key: str) -> bytes:
 
 def step_key(scope: str, number: int) -> bytes:
     """Return the row key of a step."""
-    return row_key(b"T", scope, number.to_bytes(4, "big"))
+    return row_key(b"T", scope, b"\0" + number.to_bytes(3, "big"))
+
+
+def fence_key(scope: str) -> bytes:
+    """Return the row key of the fence: behind the last step, whose page is written anyway."""
+    return row_key(b"T", scope, b"\1")
 
 
 def steps_prefix(scope: str) -> bytes:
     """Return the prefix under which all steps of a run lie, in order."""
+    return row_key(b"T", scope, b"\0")
+
+
+def run_prefix(scope: str) -> bytes:
+    """Return the prefix of all that a run has beside the row of its activation."""
     return row_key(b"T", scope)

@@ -24,7 +24,7 @@ from ..groups import (
     signal_remains,
     take_off,
 )
-from ._rows import TABLE, ActivationRow, activation_key, steps_prefix
+from ._rows import TABLE, ActivationRow, activation_key, run_prefix
 
 
 def begin(tx: Tx, row: ActivationRow) -> None:
@@ -103,7 +103,7 @@ def _of_a_child(tx: Tx, key: str) -> list[Doomed]:
 
 
 def _remains(scope: str) -> list[Doomed]:
-    return [everything_in(scope), (TABLE, steps_prefix(scope))]
+    return [everything_in(scope), (TABLE, run_prefix(scope))]
 
 
 def _scope(key: str, run: int) -> str:

@@ -44,7 +44,7 @@ from ..groups import (
 from ._actor import ActivationActor
 from ._durable import Durable
 from ._handle import ActivationHandle
-from ._rows import TABLE, ActivationRow, activation_key
+from ._rows import MOST_STEPS, TABLE, ActivationRow, activation_key
 from ._scope import forget, read_all, still_going
 from ._turn import Begin, Cancel
 
@@ -67,6 +67,8 @@ class Activations:
         history_limit: int = HISTORY_LIMIT,
         keep_groups: bool = False,
     ) -> None:
+        if history_limit > MOST_STEPS:
+            raise ValueError(f"history_limit is {MOST_STEPS} at most, it is {history_limit}")
         self.host = host
         self._new_key = new_key
         self.registry = registry
@@ -251,7 +253,6 @@ class Activations:
             activity=activity,
             arguments=arguments,
             created_at=self.host.now(),
-            head=0,
             cancel_step=-1,
             outcome=b"",
         )

@@ -21,7 +21,7 @@ from ..groups import (
     remove,
 )
 from ._history import Offer
-from ._rows import TABLE, ActivationRow, StepRow, activation_key, step_key
+from ._rows import TABLE, ActivationRow, FenceRow, StepRow, activation_key, fence_key, step_key
 from ._scope import begin, end
 
 
@@ -90,8 +90,11 @@ SIMPLE: frozenset[type[Any]] = frozenset((Begin, StepEnded, StepFailed, StepDue)
 class Turn:
     """What one pass decided: rows to write, groups to open and close, and the row after it."""
 
-    def __init__(self, row: ActivationRow) -> None:
+    def __init__(self, row: ActivationRow, head: int, *, fresh: bool) -> None:
+        self.before = row
         self.row = row
+        self.head = head  # units of the run before this one
+        self.fresh = fresh  # the journal does not hold the run yet
         self.steps: dict[int, StepRow] = {}
         self.start: tuple[StepRow, Runner] | None = None
         self.wait: StepRow | None = None
@@ -104,8 +107,13 @@ class Turn:
         self.cancel_child = ""  # a child activation that a cancel passed by
         self.stuck: Exception | None = None
 
+    @property
+    def is_simple(self) -> bool:
+        """Tell whether it has nothing to write but steps."""
+        return self.row is self.before and not (self.fresh or self.open or self.close)
+
     def unit(
-        self, host: EffectHost, expected: int, recorded: Collection[int]
+        self, host: EffectHost, recorded: Collection[int]
     ) -> Callable[[Tx], tuple[Opened | None, list[GroupRow]]]:
         """Return the unit: fence, steps, groups closed and opened, the row and its scope."""
         opening = None
@@ -115,12 +123,12 @@ class Turn:
             opening = host.opening(step.group, runners)
             if step.number not in recorded:
                 self.steps[step.number] = group_step(self.row.scope, step)
-        after = self.row
+        after, head, fresh = self.row, self.head, self.fresh
 
         def unit(tx: Tx) -> tuple[Opened | None, list[GroupRow]]:
-            _require_head(tx, after.key, expected)
-            if expected == 0:
+            if fresh:
                 begin(tx, after)
+            _require_head(tx, after, head, fresh=fresh)
             for row in self.steps.values():
                 tx.put(TABLE, step_key(row.scope, row.number), row)
             if self.taken is not None:
@@ -135,31 +143,31 @@ class Turn:
             opened = None if opening is None else opening(tx)
             if after.ended:
                 closed += end(tx, after, self.unpassed)
-            tx.put(TABLE, activation_key(after.key), after)
+            if fresh or after is not self.before:
+                tx.put(TABLE, activation_key(after.key), after)
+            tx.put(TABLE, fence_key(after.scope), FenceRow(after.scope, head + 1))
             return opened, closed
 
         return unit
 
     def seal(
-        self,
-        store: Store,
-        before: ActivationRow,
-        fence: SealedRow | None,
-        whole: Callable[[Tx], object],
+        self, store: Store, fence: SealedRow | None, whole: Callable[[Tx], object]
     ) -> StepsUnit | None:
         """Return the unit of a simple turn with its rows encoded, or None if they cannot be."""
-        place = activation_key(before.key)
+        scope, head = self.row.scope, self.head
+        place = fence_key(scope)
         try:
-            rows = [store.seal(step_key(row.scope, row.number), row) for row in self.steps.values()]
-            after = store.seal(place, self.row)
-            return StepsUnit(fence or store.seal(place, before), rows, after, whole)
+            rows = [store.seal(step_key(scope, row.number), row) for row in self.steps.values()]
+            after = store.seal(place, FenceRow(scope, head + 1))
+            before = fence or store.seal(place, FenceRow(scope, head))
+            return StepsUnit(before, rows, after, whole)
         except (TooLarge, ValueRefused):  # met by the whole unit, and told to whom it concerns
             return None
 
 
 @final
 class StepsUnit(SealedUnit):
-    """A simple turn: rows of steps, and behind them that of the activation, which is the fence.
+    """A simple turn: rows of steps, and behind them the fence of the run.
 
     The store writes them without decoding anything, while the fence lies as it was left. Else
     ``whole`` runs, and says why not.
@@ -185,16 +193,38 @@ class StepsUnit(SealedUnit):
         self._whole(tx)
 
 
-def _require_head(tx: Tx, key: str, expected: int) -> None:
+def _require_head(tx: Tx, row: ActivationRow, expected: int, *, fresh: bool) -> None:
     """Refuse to write where somebody else did: an activation has one driver (ruling 6)."""
-    found = tx.get(TABLE, activation_key(key), ActivationRow)
-    head = 0 if found is None else found.head
-    if head != expected or (found is not None and found.key != key):
-        raise FenceMoved(
-            f"activation {key!r} is driven by somebody else (unit {head}, expected {expected}); "
-            "wait for it in the system that drives it, or here once that one has closed",
-            key=key,
-        )
+    found = tx.get(TABLE, fence_key(row.scope), FenceRow)
+    head = 0 if found is None else found.head  # none: of a version that had it in its other row
+    if head != expected or (found is not None and found.scope != row.scope):
+        raise _moved(row.key, head, expected)
+    if fresh and tx.get(TABLE, activation_key(row.key), ActivationRow) is not None:
+        raise _moved(row.key, head, expected)
+
+
+def head_of_run(store: Store, row: ActivationRow) -> int:
+    """Return how many units a run has, as the journal says it.
+
+    Read before anything else of the run: what is written later does not pass this head.
+
+    Raises:
+        FenceMoved: the activation is not as it was read a moment ago.
+    """
+    fence = store.get(TABLE, fence_key(row.scope), FenceRow)
+    head = 0 if fence is None else fence.head
+    if store.get(TABLE, activation_key(row.key), ActivationRow) != row:
+        raise _moved(row.key, head, head)
+    return head
+
+
+def _moved(key: str, head: int, expected: int) -> FenceMoved:
+    """Build the refusal of a second driver."""
+    return FenceMoved(
+        f"activation {key!r} is driven by somebody else (unit {head}, expected {expected}); "
+        "wait for it in the system that drives it, or here once that one has closed",
+        key=key,
+    )
 
 
 def group_step(scope: str, step: Offer) -> StepRow:
