@@ -12,12 +12,12 @@ from ._activity import ActivityRegistry as ActivityRegistry
 from ._activity import require_activity as require_activity
 from ._activity import source_of as source_of
 from ._actor import GroupActor as GroupActor
-from ._attempts import Tasks as Tasks
 from ._calls import EffectCall as EffectCall
 from ._calls import signal as signal
 from ._calls import timer as timer
 from ._carried import rebuilt as rebuilt
 from ._carried import result_shape as result_shape
+from ._carriers import Tasks as Tasks
 from ._claims import Renewal as Renewal
 from ._combinators import Combinator as Combinator
 from ._combinators import Rank as Rank

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import trio
 
+from ._carriers import Carriers, Tasks
 from ._outcome import Outcome
 from ._retries import Retry
 from ._runner import EffectContext, Runner, attempt
@@ -49,16 +50,6 @@ def report_failure(context: EffectContext, retry: Retry) -> None:
     )
 
 
-class Tasks(Protocol):
-    """Where a host starts its tasks: a nursery, or what decides when they begin."""
-
-    def start_soon(
-        self, fn: Callable[..., Awaitable[Any]], /, *args: Any, name: object = None
-    ) -> object:
-        """Let a task begin."""
-        ...
-
-
 class HostTasks:
     """Runs attempts in the host's nursery, never in a caller's task.
 
@@ -68,6 +59,7 @@ class HostTasks:
     def __init__(self, nursery: Tasks, fail: Callable[[BaseException], None]) -> None:
         self._nursery = nursery
         self._context = copy_context()  # of whoever opened the host: tasks begin in copies of it
+        self._carriers = Carriers(nursery, self._context)
         self._fail = fail
         self._attempts: dict[EffectContext, bool] = {}  # running now -> is it releasable
         self.closing = False  # writer: `close`
@@ -85,11 +77,7 @@ class HostTasks:
         if self.closing:
             context.interrupt()
         self.running += 1
-        self._context.run(
-            lambda: self._nursery.start_soon(
-                self._attempt, runner, context, over, again, name=context.name
-            )
-        )
+        self._carriers.start(self._attempt, runner, context, over, again, name=context.name)
 
     # One coroutine with what `_tracked` does: attempts are the many.
     @trio.lowlevel.enable_ki_protection
@@ -140,6 +128,7 @@ class HostTasks:
             await self._all_ended()
         self._interrupt(only_releasable=False)
         await self._all_ended()
+        self._carriers.close()
 
     def _interrupt(self, *, only_releasable: bool) -> None:
         for context, releasable in list(self._attempts.items()):

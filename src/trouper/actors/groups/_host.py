@@ -21,7 +21,8 @@ from ...store import Store, Tx
 from .._key import require_text
 from .._writer import SingleWriter
 from ._actor import GroupActor, RunningChild
-from ._attempts import Again, HostTasks, Over, Tasks, report_failure
+from ._attempts import Again, HostTasks, Over, report_failure
+from ._carriers import Tasks
 from ._children import Children
 from ._claims import ClaimKeeper, Renewal
 from ._cursor import Cursors
