@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -13,26 +13,27 @@ from trouper._ids import Incarnation
 from trouper.errors import CorruptRecord, TooLarge
 from trouper.store import (
     HISTORY,
-    BlockRow,
     HeadRow,
     MemoryStore,
     Places,
     RecordsRow,
+    SealedRow,
     Trail,
     block_key,
     encode_record,
-    head_key,
     read_head,
     read_records,
+    read_rows,
     record,
     records_key,
 )
 from trouper.store._codec import INT_MAX, MAX_BYTES
 from trouper.store._records import from_frame, to_frame
-from trouper.store._trail import BLOCK, ROW_BYTES, ROW_RECORDS
+from trouper.store._trail import BLOCK, ROW_BYTES, ROW_RECORDS, TAIL_BYTES, TAIL_RECORDS
 
 T = TypeVar("T")
 KEY = "alice"
+LONG = "x" * TAIL_BYTES  # a record with it has a row of its own
 
 
 @record("tests.trail.noted")
@@ -65,8 +66,9 @@ class Rows(dict[bytes, bytes]):
 def write(rows: Rows, trail: Trail, units: int, records: int, text: str = "") -> None:
     """Write one unit."""
     noted = [Noted(trail.records + 1 + n, text) for n in range(records)]
-    rows.update(trail.add([encode_record(value) for value in noted]))
-    rows.update([trail.seal(units, 0, 0)])
+    new: list[SealedRow] = []
+    trail.add([encode_record(value) for value in noted], new)
+    rows.update([*new, trail.seal(units, 0, 0)])
 
 
 def written(sizes: list[int], *, moves: int = 0, text: str = "") -> Rows:
@@ -83,49 +85,60 @@ def written(sizes: list[int], *, moves: int = 0, text: str = "") -> Rows:
 
 # --- what is written ------------------------------------------------------------------------------
 
-small = st.integers(0, 3)
-
 
 @given(
     key=st.text(st.characters(exclude_categories=["Cs"]), max_size=300),
     numbers=st.lists(st.integers(0, INT_MAX), min_size=3, max_size=3),
     owner=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)),
-    sizes=st.lists(st.integers(1, 40), max_size=40),
+    sizes=st.lists(st.one_of(st.just(1), st.integers(0, 40)), max_size=60),
+    text=st.sampled_from(["", "x" * 100, "x" * 300]),
 )
 def test_what_is_sealed_is_what_the_encoder_makes(
-    key: str, numbers: list[int], owner: tuple[int, int], sizes: list[int]
+    key: str, numbers: list[int], owner: tuple[int, int], sizes: list[int], text: str
 ) -> None:
     """The writer puts rows together from encoded parts; byte for byte they are rows like others."""
-    whose = Incarnation(*owner)
-    trail, store = Trail(key, "actor", Places(whose)), MemoryStore()
-    place = edge = blocks = records = 0
-    places: list[int] = []
-    for size in sizes:
-        bodies = [encode_record(Noted(n)) for n in range(size)]
-        wanted = []
-        for at in range(0, size, ROW_RECORDS):
-            row = RecordsRow(records + 1, bodies[at : at + ROW_RECORDS])
-            place += 1
-            wanted.append(store.seal(records_key(key, whose, place), row))
-            records += len(row.records)
-            places.append(1 if places else place)
-            if len(places) == BLOCK:
-                block = BlockRow(edge + 1, *whose, places)
-                wanted.append(store.seal(block_key(key, blocks), block))
-                edge, blocks, places = records, blocks + 1, []
-        assert trail.add(bodies) == wanted
+    trail, store, rows = Trail(key, "actor", Places(Incarnation(*owner))), MemoryStore(), Rows()
     units, snapshot, replies = numbers
-    head = HeadRow(key, "actor", units, records, snapshot, replies, *whose, blocks, edge, places)
-    assert trail.seal(units, snapshot, replies) == store.seal(head_key(key), head)
+    for size in sizes:
+        new: list[SealedRow] = []
+        trail.add([encode_record(Noted(n, text)) for n in range(size)], new)
+        new.append(trail.seal(units, snapshot, replies))
+        for where, frame in new:
+            assert store.seal(where, from_frame(HISTORY, where, frame, object)) == (where, frame)
+        rows.update(new)
+        head = read_head(rows, key)
+        assert head is not None
+        assert (head.units, head.snapshot, head.replies, head.owner) == (*numbers, owner)
+        assert len(head.tail) <= TAIL_RECORDS
+        assert sum(map(len, head.tail)) <= TAIL_BYTES
+        assert len(head.places) < BLOCK
+    total = sum(sizes)
+    if total:
+        assert head is not None
+        assert head.records == total
+        found = [noted.number for noted in read_records(rows, head, 1, total)]
+        assert found == [n for size in sizes for n in range(size)]
 
 
 def test_a_row_takes_no_second_record_that_makes_it_long() -> None:
     rows = written([10], text="x" * 400)
-    found = [
-        frame for key, frame in rows.items() if key[:1] == b"E" and len(frame) < ROW_BYTES + 200
-    ]
-    assert len(found) == 4  # three, three, three and one
+    found = [len(row.records) for _, row in read_rows(rows, rows.head(), 1)]
+    assert found == [3, 3, 3, 1]
+    assert all(len(frame) < ROW_BYTES + 100 for frame in rows.values())
     assert rows.numbers(1, 10) == list(range(1, 11))
+
+
+def test_the_last_records_lie_in_the_head_until_they_fill_a_row() -> None:
+    sizes = {n: len(written([1] * n)) - 1 for n in (1, TAIL_RECORDS, TAIL_RECORDS + 1)}
+    assert sizes == {1: 0, TAIL_RECORDS: 0, TAIL_RECORDS + 1: 1}
+    assert len(written([1, 1, TAIL_RECORDS + 1])) == 3  # the head, what was in it, and the others
+    assert len(written([1] * 100, text="x" * TAIL_BYTES)) == 1 + 100 + 100 // BLOCK
+
+
+def test_a_row_holds_so_many_records_and_no_more() -> None:
+    rows = written([2 * ROW_RECORDS + 1])
+    found = [len(row.records) for _, row in read_rows(rows, rows.head(), 1)]
+    assert found == [ROW_RECORDS, ROW_RECORDS, 1]
 
 
 def test_a_record_as_large_as_a_store_takes_it_is_read_again() -> None:
@@ -133,7 +146,9 @@ def test_a_record_as_large_as_a_store_takes_it_is_read_again() -> None:
     with pytest.raises(TooLarge):
         encode_record(Noted(1, "x" * MAX_BYTES))
     rows, trail = Rows(), Trail(KEY, "actor", Places(Incarnation(1, 1)))
-    rows.update([*trail.add([body, body]), trail.seal(1, 0, 0)])
+    new: list[SealedRow] = []
+    trail.add([body, body], new)
+    rows.update([*new, trail.seal(1, 0, 0)])
     assert [len(noted.text) for noted in read_records(rows, rows.head(), 1, 2)] == [
         MAX_BYTES - 30,
         MAX_BYTES - 30,
@@ -162,22 +177,22 @@ def test_two_histories_of_one_owner_lie_one_behind_the_other() -> None:
     both = [Trail(key, "actor", places) for key in ("alice", "bob")]
     for units in range(1, 100):
         for trail in both:
-            write(rows, trail, units, 1)
+            write(rows, trail, units, TAIL_RECORDS + 1)
     keys = sorted(key for key in rows if key[:1] == b"E")
     assert [int.from_bytes(key[9:17], "big") for key in keys] == list(range(1, 199))
-    assert rows.numbers(1, 99) == list(range(1, 100))
+    assert rows.numbers(1, 891) == list(range(1, 892))
 
 
 def test_the_end_of_a_long_history_is_found_without_reading_what_comes_before() -> None:
-    rows = written([1] * 5000)
+    rows = written([1] * 50_000)
     rows.reads = 0
-    assert rows.numbers(4990, 5000) == list(range(4990, 5001))
+    assert rows.numbers(49_990, 50_000) == list(range(49_990, 50_001))
     assert rows.reads < 2 * BLOCK
 
 
-@pytest.mark.parametrize("missing", [50, 100])
+@pytest.mark.parametrize("missing", [50, 99])
 def test_a_gap_is_named_by_the_record_that_is_missing(missing: int) -> None:
-    rows = written([1] * 100)
+    rows = written([1] * 100, text=LONG)
     where = records_key(KEY, Incarnation(1, 1), missing)
     del rows[where]
     with pytest.raises(CorruptRecord, match=f"record {missing} of the history of 'alice'") as found:
@@ -186,7 +201,7 @@ def test_a_gap_is_named_by_the_record_that_is_missing(missing: int) -> None:
 
 
 def test_a_block_that_is_missing_is_named() -> None:
-    rows = written([1] * 100)
+    rows = written([1] * 100, text=LONG)
     del rows[block_key(KEY, 1)]
     with pytest.raises(CorruptRecord, match="has to say where records of 'alice' lie") as found:
         rows.numbers(1, 100)
@@ -195,7 +210,7 @@ def test_a_block_that_is_missing_is_named() -> None:
 
 
 def test_a_row_of_other_records_is_refused() -> None:
-    rows = written([1, 1, 1])
+    rows = written([1, 1, 1], text=LONG)
     where = records_key(KEY, Incarnation(1, 1), 2)
     rows[where] = to_frame(where, RecordsRow(7, [encode_record(Noted(7))]))
     with pytest.raises(CorruptRecord, match="it holds record 7, and not 2"):
@@ -203,7 +218,7 @@ def test_a_row_of_other_records_is_refused() -> None:
 
 
 def test_a_head_that_counts_more_than_there_is_is_refused() -> None:
-    rows: Any = written([1, 1])
+    rows = written([1, 1])
     head = rows.head()
     with pytest.raises(CorruptRecord, match="record 3 of the history"):
         list(read_records(rows, head, 1, 3))

@@ -232,7 +232,10 @@ class LocalRef(Mailbox, Ref[Any]):
         if not isinstance(error, Exception):
             raise error
 
+    @enable_ki_protection
     async def _ask_in_turn(self, message: Any, put: Callable[[Ask], None] | None = None) -> Any:
+        if message.__class__ not in self.accepts and put is None:
+            self.handler_of(message)
         system = self.system
         task = current_task()
         d = self.dispatcher

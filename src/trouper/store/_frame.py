@@ -21,12 +21,12 @@ from ..errors import CorruptRecord, FormatTooNew
 FRAME_VERSION: Final = 1
 HEADER_BYTES: Final = 6
 _HEAD: Final = bytes((FRAME_VERSION, 0))
-_header: Final = Struct(">BBI").pack
+_pack: Final = Struct(">2sI").pack
 
 
 def pack(key: bytes, body: bytes) -> bytes:
     """Return the frame of `body` as it is stored under `key`."""
-    return _header(FRAME_VERSION, 0, crc32(key + _HEAD + body)) + body
+    return _pack(_HEAD, crc32(key + _HEAD + body)) + body
 
 
 def unpack(table: str, key: bytes, frame: bytes) -> bytes:

@@ -5,7 +5,8 @@ a unit writes what is new and never what was there before. The records of one un
 a few. An owner puts the rows of all its histories one behind the other, in the order in which they
 are written: a thousand actors that commit together fill a few pages, where a place of its own for
 each history would make them touch a thousand (ADR 0014). Where the rows of one history lie is
-written in its head, for the last few, and in blocks for those before.
+written in its head, for the last few, and in blocks for those before. The head also holds the very
+last records, until they fill a row.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class HeadRow:
     ``units`` counts the commits of its owners and is the fence: who commits says how many he knows.
     ``records`` is the number of the last record, ``snapshot`` that of the record up to which the
     latest snapshot goes, ``replies`` that of the last reply recorded under an idempotency id.
-    ``blocks`` counts the blocks, and ``edge`` is the last record that lies in one; ``places`` are
-    those of the rows behind it, which its last owner wrote, as in a `BlockRow`.
+    ``blocks`` counts the blocks, and ``edge`` is the last record to which one leads; ``places`` are
+    those of the rows behind it, which its last owner wrote, as in a `BlockRow`. ``tail`` are the
+    last records, which lie in no row yet.
     """
 
     key: str
@@ -73,6 +75,7 @@ class HeadRow:
     blocks: int
     edge: int
     places: list[int]
+    tail: list[bytes]
 
     @property
     def owner(self) -> Incarnation:
@@ -162,11 +165,14 @@ def read_head(source: Source, key: str) -> HeadRow | None:
 def read_rows(source: Source, head: HeadRow, first: int) -> Iterator[tuple[bytes, RecordsRow]]:
     """Yield the rows of a history and their keys, from one that does not begin behind a record.
 
+    The last one may be what the head holds of it, and then has the key of that.
+
     Raises:
         CorruptRecord: One is damaged, not there, or not the next one.
     """
+    number, where = 1, head_key(head.key)
     for number, owner, places in _stretches(source, head, first):
-        prefix, ident = prefix_of(owner), head_key(head.key)[1:]
+        prefix, ident = prefix_of(owner), where[1:]
         for place in accumulate(places):
             key = prefix + place.to_bytes(8, "big") + ident
             row = source.get(HISTORY, key, RecordsRow)
@@ -176,6 +182,10 @@ def read_rows(source: Source, head: HeadRow, first: int) -> Iterator[tuple[bytes
                 raise corrupt(HISTORY, key, f"it holds record {row.first}, and not {number}")
             yield key, row
             number += len(row.records)
+    if number + len(head.tail) <= head.records:
+        raise _missing(head, number, where)
+    if head.tail:
+        yield where, RecordsRow(number, head.tail)
 
 
 def _stretches(

@@ -19,6 +19,7 @@ DEEPEST: Final = 3
 
 _STRING: Final = 1 << 16  # bytes of a text from which on it is not short
 
+SHORT_BYTES: Final = 256
 _TABLE: Final = 1024
 _HALF: Final = 2**63
 
@@ -33,11 +34,12 @@ def _head(major: int, number: int) -> bytes:
     raise OverflowError
 
 
-_ARRAYS: Final = [_head(0x80, size) for size in range(LONGEST + 1)]
+# What the writers of rows look up themselves, where a call would cost more than the look.
+ARRAYS: Final = [_head(0x80, size) for size in range(LONGEST + 1)]
 _MAPS: Final = [_head(0xA0, size) for size in range(LONGEST + 1)]
-_TEXTS: Final = [_head(0x60, size) for size in range(256)]
-_BYTES: Final = [_head(0x40, size) for size in range(256)]
-_INTS: Final = {n: _head(0, n) if n >= 0 else _head(0x20, -1 - n) for n in range(-24, _TABLE)}
+_TEXTS: Final = [_head(0x60, size) for size in range(SHORT_BYTES)]
+BYTES: Final = [_head(0x40, size) for size in range(SHORT_BYTES)]
+INTS: Final = {n: _head(0, n) if n >= 0 else _head(0x20, -1 - n) for n in range(-24, _TABLE)}
 _NONE, _TRUE, _FALSE = b"\xf6", b"\xf5", b"\xf4"
 
 
@@ -51,7 +53,7 @@ def short_row(row: list[Any]) -> bytes | None:
     Raises:
         UnicodeEncodeError: A text holds half of a surrogate pair.
     """
-    return short_items(_ARRAYS[len(row)], row) if len(row) <= LONGEST else None
+    return short_items(ARRAYS[len(row)], row) if len(row) <= LONGEST else None
 
 
 def short_value(value: object, *, is_canonical: bool) -> bytes | None:
@@ -67,25 +69,25 @@ def short_value(value: object, *, is_canonical: bool) -> bytes | None:
 
 def row_head(size: int, items: list[Any]) -> bytes | None:
     """Encode the head of an array and its first items: what is the same in many rows."""
-    return short_items(_ARRAYS[size], items) if size <= LONGEST else None
+    return short_items(ARRAYS[size], items) if size <= LONGEST else None
 
 
 def array_head(size: int) -> bytes:
     """Encode the head of an array of so many items."""
-    return _ARRAYS[size] if size <= LONGEST else _head(0x80, size)
+    return ARRAYS[size] if size <= LONGEST else _head(0x80, size)
 
 
 def bytes_code(data: bytes) -> bytes:
     """Encode a byte string, however long."""
     size = len(data)
-    return _BYTES[size] + data if size < 256 else _head(0x40, size) + data
+    return BYTES[size] + data if size < SHORT_BYTES else _head(0x40, size) + data
 
 
 def int_code(number: int) -> bytes:
     """Encode a number of 64 bits."""
     if _TABLE <= number < 1 << 16:  # what most counters soon come to
         return _two_bytes(0x19, number)
-    return _INTS.get(number) or (_head(0, number) if number >= 0 else _head(0x20, -1 - number))
+    return INTS.get(number) or (_head(0, number) if number >= 0 else _head(0x20, -1 - number))
 
 
 def short_items(
@@ -103,7 +105,7 @@ def short_items(
         kind = item.__class__  # exactly: True is an int, and an enum may be a str
         code: bytes | None
         if kind is int:
-            code = _INTS.get(item)
+            code = INTS.get(item)
             if code is None:
                 if not -_HALF <= item < _HALF:
                     return None
@@ -111,10 +113,10 @@ def short_items(
         elif kind is str:
             text = item.encode()
             size = len(text)
-            code = _TEXTS[size] + text if size < 256 else _long(0x60, text)
+            code = _TEXTS[size] + text if size < SHORT_BYTES else _long(0x60, text)
         elif kind is bytes:
             size = len(item)
-            code = _BYTES[size] + item if size < 256 else _long(0x40, item)
+            code = BYTES[size] + item if size < SHORT_BYTES else _long(0x40, item)
         elif item is None:
             code = _NONE
         elif item is True:
@@ -124,7 +126,7 @@ def short_items(
         elif kind is float:
             code = None if is_canonical or item - item != 0.0 else _float(0xFB, item)
         elif levels and kind is list and len(item) <= LONGEST:
-            code = short_items(_ARRAYS[len(item)], item, levels - 1, is_canonical)
+            code = short_items(ARRAYS[len(item)], item, levels - 1, is_canonical)
         elif levels and kind is dict:
             code = _short_map(item, levels - 1, is_canonical) if item else _MAPS[0]
         else:
@@ -190,11 +192,11 @@ class MapCode:
             if kind is str:
                 text = cast("str", item).encode()
                 size = len(text)
-                code = _TEXTS[size] + text if size < 256 else _long(0x60, text)
+                code = _TEXTS[size] + text if size < SHORT_BYTES else _long(0x60, text)
             elif kind is bytes:
                 data = cast("bytes", item)
                 size = len(data)
-                code = _BYTES[size] + data if size < 256 else _long(0x40, data)
+                code = BYTES[size] + data if size < SHORT_BYTES else _long(0x40, data)
             elif kind is Coded:
                 code = cast("Coded", item).code
             elif kind is int and -_HALF <= cast("int", item) < _HALF:

@@ -17,17 +17,20 @@ from trouper.store import (
     RecordsRow,
     Tx,
     check,
+    encode_record,
     head_key,
     read_head,
     read_rows,
     record,
 )
+from trouper.store._trail import TAIL_BYTES
 
 
 @record("tests.invariants.added")
 @dataclass(frozen=True, slots=True)
 class Added:
     n: int
+    note: str = "x" * TAIL_BYTES  # so that it has a row of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,11 @@ def no_last_record(tx: Tx) -> None:
     tx.put("record", key, RecordsRow(row.first, row.records[:-1]))
 
 
+def one_too_many(tx: Tx) -> None:
+    key, row = list(read_rows(tx, head(tx), 1))[-1]
+    tx.put("record", key, RecordsRow(row.first, row.records * 2))
+
+
 def another_place(tx: Tx) -> None:
     key, row = list(read_rows(tx, head(tx), 1))[-1]
     tx.put("record", key, RecordsRow(row.first + 1, row.records))
@@ -100,6 +108,16 @@ def behind_its_head(tx: Tx) -> None:
     tx.put("record", head_key("a"), short)
 
 
+def a_short_tail(tx: Tx) -> None:
+    known = head(tx)
+    row = RecordsRow(5, [encode_record(Added(5, ""))])
+    places = known.places[:-1]
+    moved = replace(known, records=6, snapshot=0, places=places, tail=row.records)
+    tx.put("record", head_key("a"), moved)
+    key, _ = list(read_rows(tx, known, 1))[-1]
+    tx.delete("record", key)
+
+
 def no_head(tx: Tx) -> None:
     tx.delete("record", head_key("a"))
 
@@ -107,9 +125,11 @@ def no_head(tx: Tx) -> None:
 BROKEN: list[tuple[Callable[[Tx], None], str]] = [
     (no_snapshot, "the history of 'a' has no snapshot at record 4, where its head says"),
     (a_gap, "the history of 'a' lacks record 2"),
-    (no_last_record, "the history of 'a' ends at record 4, and its head says 5"),
+    (no_last_record, "the history of 'a' lacks record 5"),
+    (one_too_many, "the history of 'a' goes on to record 6, and its head says 5"),
     (another_place, "the history of 'a' lacks record 5"),
     (behind_its_head, "the history of 'a' has rows of records that its head does not know: 1"),
+    (a_short_tail, "the history of 'a' lacks record 5"),
     (no_head, "is a record of a history without a head"),
 ]
 

@@ -221,7 +221,7 @@ def records(number: int, row: Row) -> tuple[bytes, RecordsRow]:
 async def test_a_check_reads_without_a_trace() -> None:
     gate = Hand()
     journal = Journal(gate)
-    head = HeadRow("k", "test", 1, 1, 0, 0, 1, 1, 0, 0, [1])
+    head = HeadRow("k", "test", 1, 1, 0, 0, 1, 1, 0, 0, [1], [])
     async with journal.store() as store:
         store.submit(put_unit("record", head_key("k"), head), lambda verdict: None)
         store.submit(put_unit("record", *records(1, Row(7))), lambda verdict: None)
@@ -353,7 +353,7 @@ async def test_a_verdict_that_was_on_its_way_is_not_told_after_a_crash() -> None
 async def test_rows_that_contradict_one_another_are_found() -> None:
     journal = Journal()
     async with journal.store() as store:
-        head = HeadRow("k", "test", 1, 2, 0, 0, 1, 1, 0, 0, [1, 1])
+        head = HeadRow("k", "test", 1, 2, 0, 0, 1, 1, 0, 0, [1, 1], [])
         await store.commit(put_unit("record", head_key("k"), head))
         await store.commit(put_unit("record", *records(1, Row(7))))
         assert len(journal.findings()) == 1

@@ -37,7 +37,7 @@ class Courier(Stepper):
         self._store = store
         self._units: list[Unit] = []  # to be handed over
         self._away = 0  # units that the store has
-        self._back: deque[tuple[Unit, BaseException | None]] = deque()  # verdicts to be told
+        self._back: deque[Unit] = deque()  # whose verdicts are to be told
 
     def leave(self, desk: Desk, unit: Unit) -> None:
         """Take a unit along next time; `Desk.land` is told what became of it."""
@@ -52,8 +52,8 @@ class Courier(Stepper):
         told = min(len(back), self.dispatcher.turns)
         now = trio.current_time() if told else 0.0
         for _ in range(told):
-            unit, error = back.popleft()
-            unit.desk.land(unit, error, now)
+            unit = back.popleft()
+            unit.desk.land(unit, now)
         if back or (told and self._units):
             self.dispatcher.enlist(self)
         elif self._units and not self._away:
@@ -71,6 +71,8 @@ class Courier(Stepper):
     def _return(self, units: Sequence[Unit], errors: Sequence[BaseException | None]) -> None:
         # Runs in the loop's callback task: note and enlist, nothing else.
         self._away -= len(units)
-        self._back.extend(zip(units, errors, strict=True))
+        for unit, error in zip(units, errors, strict=True) if any(errors) else ():
+            unit.error = error
+        self._back.extend(units)
         if not self.dispatcher.closed:
             self.dispatcher.enlist(self)

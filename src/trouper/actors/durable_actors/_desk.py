@@ -126,17 +126,22 @@ class Desk(Stepper):
             ref.pass_over()
         return worth
 
-    def land(self, unit: Unit, error: BaseException | None, now: float) -> None:
+    def land(self, unit: Unit, now: float) -> None:
         """Hear what became of a unit. Called by the courier, never by anybody else."""
         ref, units = self.ref, self.units
         if units is None or units.flight is not unit:
             return  # given up: this life ended before its verdict came
         try:
-            if error is not None:
-                self._lost(units, error)
+            if unit.error is not None:
+                self._lost(units, unit.error)
             else:
                 for answer in units.land():
-                    self._release(answer, None)
+                    asker, value, error, tells = answer
+                    if error is None and not tells and asker is not None:  # as most of them are
+                        if not asker.settle(value):
+                            self.dispatcher.late += 1
+                    else:
+                        self._release(answer, None)
             if self._landed is not None:
                 self._landed.set()
                 self._landed = None
@@ -180,16 +185,17 @@ class Desk(Stepper):
         ref = self.ref
         if ref.state > DRAINING:
             return
-        if not ref.queue or units.is_full:
+        queue = ref.queue
+        if units.open is not None and units.flight is None and (units.is_full or not queue):
             self._launch(units)
-        if ref.queue:
+        if queue:
             if not units.is_full:
                 self.dispatcher.enlist(self)
         elif ref.state == RUNNING:
-            if ref.queue is not None:
-                self.dispatcher.spare.append(ref.queue)
+            if queue is not None:
+                self.dispatcher.spare.append(queue)
                 ref.queue = None
-            if units.is_idle:
+            if units.flight is None and units.open is None:
                 ref.home.idle(self, trio.current_time() if now is None else now)
 
     # --- units ------------------------------------------------------------------------------------

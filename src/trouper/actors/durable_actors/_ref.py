@@ -7,6 +7,7 @@ ask): its desk does. And it may be *asleep*: running, but without a desk and out
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
@@ -88,9 +89,22 @@ class DurableRef(LocalRef):
         if self.queue:
             self._call()
 
+    def ask(self, message: Any, /) -> Coroutine[Any, Any, Any]:
+        return self._ask_in_turn(message)  # always, so without a coroutine that finds it out
+
     def put_ask(self, ask: Ask) -> None:
-        super().put_ask(ask)
-        self._call()
+        queue = self.queue
+        if queue is None:
+            self.new_queue().append(ask)
+        elif len(queue) < self.room:
+            queue.append(ask)
+        else:
+            super().put_ask(ask)
+        desk = self.target
+        if desk is not None and self.state < STOPPING:
+            self.dispatcher.enlist(desk)
+        else:
+            self._call()
 
     def _call(self) -> None:
         """Let the desk see to the mail; wake the actor if it has none."""

@@ -6,9 +6,11 @@ one and hands back what is owed to whom. Nothing is handed back before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, cast, final
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast, final
 
 from ...errors import FenceMoved, Reject, TooLarge, TrouperError, ValueRefused
 from ...store import (
@@ -42,33 +44,42 @@ Decide: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
 @final
-class Answer:
+class Answer(NamedTuple):
     """What is owed once a unit is durable: an answer to who asked, and messages to others."""
 
-    __slots__ = ("asker", "error", "tells", "value")
+    asker: Any
+    value: Any
+    error: TrouperError | None
+    tells: Sequence[Tell[Any]] = ()
 
-    def __init__(
-        self, asker: Any, value: Any, error: TrouperError | None, tells: Sequence[Tell[Any]] = ()
-    ) -> None:
-        self.asker = asker
-        self.value = value
-        self.error = error
-        self.tells = tells
+
+# What waits for a flush is made once per message: a tuple, and without a call into Python.
+_answer: Final = cast(
+    "Callable[[tuple[Any, Any, TrouperError | None, Sequence[Tell[Any]]]], Answer]",
+    partial(cast("Any", tuple).__new__, Answer),
+)
+
+
+_NONE: Final[list[bytes]] = []  # nobody adds to it
 
 
 @final
 class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
-    __slots__ = ("answers", "bodies", "desk", "expected", "key", "replies", "state")
+    __slots__ = ("answers", "bodies", "desk", "error", "expected", "key", "replies", "state")
 
     def __init__(self, key: str, state: Any) -> None:
-        super().__init__(HISTORY)
+        # As `SealedUnit` does, without a call of its own.
+        self.table = HISTORY
+        self.fence = self.forgotten = None
+        self.rows = []
         self.desk: Any = None  # whose it is, once it is on its way
+        self.error: BaseException | None = None  # what became of it, if it was not written
         self.key = key
         self.state = state
         self.expected = 0  # the fence: how many units the history has before this one
-        self.bodies: list[bytes] = []  # its records, which become rows when it is submitted
+        self.bodies: list[bytes] = _NONE  # its records, which become rows when it is submitted
         self.answers: list[Answer] = []
         self.replies: list[Known] | None = None  # recorded under ids; most units have none
 
@@ -124,7 +135,9 @@ class Units:
 
     __slots__ = (
         "_encode",
+        "_every",
         "_head",
+        "_most",
         "_replies",
         "_rules",
         "_seal",
@@ -163,6 +176,9 @@ class Units:
         self._snapshot = start.snapshot
         self._since = start.snapshot  # counted from here until the next snapshot
         self._size = 0  # bytes of records since then, in this life
+        every, most = rules.limits.snapshot_every, rules.limits.snapshot_bytes
+        self._every = math.inf if every is None else every
+        self._most = math.inf if most is None else most
         replied = 0 if head is None else head.replies
         self._replies = Replies(rules.limits.keep_replies, replied, start.replies)
         self._trail = Trail(key, rules.name, places, head)
@@ -187,19 +203,26 @@ class Units:
         ident = getattr(message, "idempotency_id", None)
         if ident is not None and self._rules.limits.keep_replies:
             return self._take_once(asker, message, decide, ident)
-        decision = self._decide(message, decide)
-        if decision.__class__ is not Decision and isinstance(decision, Reject):
-            return self._owe(Answer(asker, None, decision))
+        try:
+            decision: Any = decide(self.actor, self.state, message)
+        except Reject as reject:
+            decision = reject
+        if decision.__class__ is not Decision:  # it is one nearly always: no call to look closer
+            decision = _checked(decision, decide)
+            if isinstance(decision, Reject):
+                return self._owe(Answer(asker, None, decision))
         records = decision.records
         if not records:
             return self._owe(Answer(asker, decision.reply, None, decision.tells))
         try:
-            bodies = self._encoded(records)
+            bodies = [self._encode(records[0])] if len(records) == 1 else self._encoded(records)
         except (ValueRefused, TooLarge) as refused:
             return self._owe(Answer(asker, None, refused))
         unit = self._extend(records, bodies)
         if asker is not None or decision.tells:
-            self._hold(unit, Answer(asker, decision.reply, None, decision.tells))
+            unit.answers.append(_answer((asker, decision.reply, None, decision.tells)))
+            if len(unit.answers) >= UNIT_RECORDS:
+                self.is_full = True
         return None
 
     def _take_once(self, asker: Any, message: Any, decide: Decide, ident: Any) -> Answer | None:
@@ -235,22 +258,11 @@ class Units:
 
     def _decide(self, message: Any, decide: Decide) -> Any:
         try:
-            decision: Any = decide(self.actor, self.state, message)
+            return _checked(decide(self.actor, self.state, message), decide)
         except Reject as reject:
             return reject
-        if decision.__class__ is Decision:  # nearly always: no call to look closer
-            return decision
-        if isinstance(decision, (Decision, Reject)):
-            return cast("Any", decision)
-        raise TypeError(
-            f"{decide.__qualname__} returned {decision!r:.80}; it must return a Decision or a "
-            "Reject"
-        )
 
     def _encoded(self, records: Sequence[Any]) -> list[bytes]:
-        encode = self._encode
-        if len(records) == 1:  # as most decisions have: no loop for it
-            return [encode(records[0])]
         if len(records) > UNIT_RECORDS:
             raise TooLarge(
                 f"one decision of {len(records)} records is larger than the {UNIT_RECORDS} that a "
@@ -258,7 +270,7 @@ class Units:
                 size=len(records),
                 limit=UNIT_RECORDS,
             )
-        return [encode(record) for record in records]
+        return [self._encode(record) for record in records]
 
     def _extend(self, records: Sequence[Any], bodies: list[bytes]) -> Unit:
         """Add the records of one message to the open unit; the rules apply them first."""
@@ -266,9 +278,14 @@ class Units:
         unit = self.open
         if unit is None:
             unit = self.open = Unit(self.key, state)
-        unit.bodies += bodies
-        unit.state = self.state = state
-        self.records += len(records)
+            unit.bodies = bodies
+        else:
+            unit.bodies += bodies
+            unit.state = state
+        self.state = state
+        self.records += len(bodies)
+        for body in bodies:
+            self._size += len(body)
         if len(unit.bodies) >= UNIT_RECORDS:
             self.is_full = True
         return unit
@@ -295,17 +312,13 @@ class Units:
         unit = self.open
         if unit is None or self.flight is not None:
             return None
-        self._size += sum(map(len, unit.bodies))
-        limits = self._rules.limits
-        every, size = limits.snapshot_every, limits.snapshot_bytes
-        if (every is not None and self.records - self._since >= every) or (
-            size is not None and self._size >= size
-        ):
+        if self.records - self._since >= self._every or self._size >= self._most:
             self._take_snapshot(unit)
         unit.fence, unit.expected = self._head, self._units
         self._units += 1
         trail = self._trail
-        unit.rows += trail.add(unit.bodies)
+        trail.add(unit.bodies, unit.rows)
+        unit.bodies = _NONE
         self._head = trail.seal(self._units, self._snapshot, self._replies.last)
         unit.rows.append(self._head)
         self.flight, self.open, self.is_full = unit, None, False
@@ -343,3 +356,11 @@ class Units:
         unit, self.flight = self.flight, None
         lost = [] if unit is None else unit.answers
         return [*lost, *self.drop_open()]
+
+
+def _checked(decision: Any, decide: Decide) -> Any:
+    if isinstance(decision, (Decision, Reject)):
+        return cast("Any", decision)
+    raise TypeError(
+        f"{decide.__qualname__} returned {decision!r:.80}; it must return a Decision or a Reject"
+    )
