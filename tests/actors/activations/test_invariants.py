@@ -57,6 +57,13 @@ async def test_a_fence_without_its_activation_is_found(journal: Path) -> None:
     assert finding.key == fence_key("k#0").hex()
 
 
+async def test_an_activation_without_its_fence_is_found(journal: Path) -> None:
+    async with LmdbStore(journal) as store:
+        await store.commit(lambda tx: tx.delete("record", fence_key("k#0")))
+    (finding,) = check(journal, invariants=[activation_invariants]).findings
+    assert finding.what == "activation 'k' has no fence"
+
+
 async def test_a_step_without_its_group_is_found(journal: Path) -> None:
     async with LmdbStore(journal) as store:
         ((_, group),) = store.scan("group", b"G", GroupRow)

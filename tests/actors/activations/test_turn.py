@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 
 from trouper import Activation, durable, effect, open_system
 from trouper.actors.activations import ActivationRow, FenceRow, StepRow
@@ -23,9 +22,7 @@ from trouper.actors.activations._rows import (
 )
 from trouper.actors.activations._turn import head_of_run
 from trouper.errors import FenceMoved
-from trouper.store import MemoryStore, Sealed, SealedUnit, Submission, Tx, Unit
-from trouper.store._codec import encode_row
-from trouper.store._frame import pack
+from trouper.store import MemoryStore, SealedUnit, Submission, Tx, Unit
 
 WHERE: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
 
@@ -99,32 +96,6 @@ async def test_the_fence_lies_behind_the_steps_of_its_run() -> None:
         steps = store.scan("record", steps_prefix("three#0"), object)
     assert kinds == [StepRow] * 3 + [FenceRow]
     assert [row for _, row in steps if not isinstance(row, StepRow)] == []
-
-
-async def test_a_run_of_a_version_that_had_no_fence_beside_it_goes_on() -> None:
-    @durable
-    async def waits(act: Activation) -> list[Any]:
-        return [await act.call(where, 0), await act.wait_signal("go"), await act.call(where, 1)]
-
-    store, place = MemoryStore(), activation_key("k")
-    async with open_system("turns", store=store, activities=[waits]) as system:
-        system.start(waits, key="k")
-        await trio.testing.wait_all_tasks_blocked()
-
-    def age(tx: Tx) -> None:
-        row = tx.get("record", place, ActivationRow)
-        assert row is not None
-        fields = [row.key, row.run, row.parent, row.activity, row.arguments, row.created_at]
-        old = encode_row(["activation", 1, *fields, 2, row.cancel_step, row.outcome], (), 1 << 20)
-        tx.put("record", place, Sealed(place, pack(place, old)))
-        tx.delete("record", fence_key("k#0"))
-
-    async with store:
-        await store.commit(age)
-    async with open_system("turns", store=store, activities=[waits]) as system:
-        handle = system.start(waits, key="k")
-        await system.signal("k", "go", 7)
-        assert await handle.result() == ["nowhere", 7, "nowhere"]
 
 
 async def test_an_activation_that_changes_while_it_is_read_is_somebody_elses() -> None:

@@ -8,11 +8,11 @@ from ...store import Finding, Rows
 from ..groups import FINISHED, UNFINISHED, GroupRow, MemberRow, doomed_prefixes, member_key
 from ..groups import GROUP_TABLE as MEMBERS
 from ..groups import group_key as key_of_group
-from ._rows import TABLE, ActivationRow, FenceRow, StepRow, activation_key, run_prefix
+from ._rows import TABLE, ActivationRow, FenceRow, StepRow, activation_key, fence_key, run_prefix
 
 
 def activation_invariants(rows: Rows) -> Iterator[Finding]:
-    """Find steps without their activation, steps whose group is not there, and lost memberships.
+    """Find what a run lacks of activation, fence and groups, and lost memberships.
 
     What a sweep has still to take is judged by nobody.
     """
@@ -21,6 +21,8 @@ def activation_invariants(rows: Rows) -> Iterator[Finding]:
         if (TABLE, key) not in doomed:
             for what in _membership(rows, row):
                 yield Finding(TABLE, key.hex(), f"activation {row.key!r} {what}")
+            if rows.get(TABLE, fence_key(row.scope), FenceRow) is None:
+                yield Finding(TABLE, key.hex(), f"activation {row.key!r} has no fence")
     for tag in (UNFINISHED, FINISHED):
         yield from _lost_members(rows, tag)
     known, missing = "", ""  # rows of one run lie side by side: ask and report once for them

@@ -13,7 +13,7 @@ MOST_STEPS = 1 << 24
 """Steps of a run: their keys have three bytes for the number."""
 
 
-@record("activation", version=2)
+@record("activation", version=1)
 @dataclass(frozen=True, slots=True)
 class ActivationRow:
     """One activation. Its run has a fence beside it, so that a step leaves this row alone.
@@ -40,11 +40,6 @@ class ActivationRow:
     def scope(self) -> str:
         """Return the durable identity of this run."""
         return f"{self.key}#{self.run}"
-
-
-@upcaster("activation", 1)
-def _with_its_head(*fields: Any) -> list[Any]:
-    return [*fields[:6], *fields[7:]]
 
 
 @record("fence", version=1)

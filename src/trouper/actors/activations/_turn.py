@@ -196,7 +196,7 @@ class StepsUnit(SealedUnit):
 def _require_head(tx: Tx, row: ActivationRow, expected: int, *, fresh: bool) -> None:
     """Refuse to write where somebody else did: an activation has one driver (ruling 6)."""
     found = tx.get(TABLE, fence_key(row.scope), FenceRow)
-    head = 0 if found is None else found.head  # none: of a version that had it in its other row
+    head = 0 if found is None else found.head
     if head != expected or (found is not None and found.scope != row.scope):
         raise _moved(row.key, head, expected)
     if fresh and tx.get(TABLE, activation_key(row.key), ActivationRow) is not None:
