@@ -109,7 +109,8 @@ async def test_the_net_looks_a_bounded_number_of_times_however_many_asks_hang(
         asks = [Ask(None) for _ in range(n)]
         start = trio.current_time()
         for place, ask in enumerate(asks):
-            net.pending[ask] = (start + 10 + 10 * place / n, cast("LocalRef", Mute()))
+            ask.target = Mute()
+            net.pending[ask] = start + 10 + 10 * place / n
         net.wake()
         await trio.sleep(20.02)
         assert all(ask.done for ask in asks)

@@ -33,8 +33,8 @@ class AskNet:
 
     def __init__(self, nursery: trio.Nursery, limit: float) -> None:
         self.limit = limit
-        # Written by the asks themselves: ask -> (due, target); taken out when they are over.
-        self.pending: dict[Ask, tuple[float, LocalRef]] = {}
+        # Written by the asks themselves: when they are due; taken out when they are over.
+        self.pending: dict[Ask, float] = {}
         self.forget = self.pending.pop
         self.now = trio.lowlevel.current_clock().current_time
         self.asleep = True  # its task does not know that asks are pending
@@ -62,7 +62,7 @@ class AskNet:
         with scope:
             while True:
                 while self.pending:
-                    due = next(iter(self.pending.values()))[0]  # no name: it would keep the ref
+                    due = next(iter(self.pending.values()))
                     await trio.sleep_until(max(due, self._again))
                     now = trio.current_time()
                     self._expire(now)
@@ -71,13 +71,14 @@ class AskNet:
                 await self._lot.park()
 
     def _expire(self, now: float) -> None:
-        late: list[tuple[Ask, LocalRef]] = []
-        for ask, (due, target) in self.pending.items():
+        late: list[Ask] = []
+        for ask, due in self.pending.items():
             if due > now:
                 break
-            late.append((ask, target))
-        for ask, target in late:
+            late.append(ask)
+        for ask in late:
             del self.pending[ask]
+            target: LocalRef = ask.target
             target.forget_ask(ask)
             ask.fail(
                 AskUnknown(

@@ -243,7 +243,7 @@ class LocalRef(Mailbox, Ref[Any]):
         asker: Any = None  # an outsider: in nobody's turn
         if known.worker is not None or d.home.hosts or d.home.foreign is not None:
             asker = d.running_mailbox()
-        ask = Ask(message, asker)
+        ask = Ask(message, asker, self)
         if put is not None:
             put(ask)  # before anything may refuse the wait: the direct turn is accounted for
             if ask.error is not None:
@@ -251,7 +251,7 @@ class LocalRef(Mailbox, Ref[Any]):
         if asker is not None:
             self._enter_wait(asker, ask)
         net = system.asks
-        net.pending[ask] = (net.now() + net.limit, self)
+        net.pending[ask] = net.now() + net.limit
         if net.asleep:
             net.wake()
         try:

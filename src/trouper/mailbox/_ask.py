@@ -20,11 +20,12 @@ class Ask:
     after it is dropped. At most one task waits on it.
     """
 
-    __slots__ = ("asker", "done", "error", "message", "task", "value")
+    __slots__ = ("asker", "done", "error", "message", "target", "task", "value")
 
-    def __init__(self, message: Any, asker: Any = None) -> None:
+    def __init__(self, message: Any, asker: Any = None, target: Any = None) -> None:
         self.message = message
         self.asker = asker  # the mailbox whose turn structurally waits, or None
+        self.target = target  # whom the safety net names, while it is under one
         self.task: Task | None = None
         self.done = False
         self.value: Any = None

@@ -72,10 +72,6 @@ class BaseStore(ABC):
     def get(self, table: str, key: bytes, kind: type[T]) -> T | None:
         """See `Store.get`."""
 
-    def encode(self, value: object) -> bytes:
-        """See `Store.encode`."""
-        return encode_record(value, max_bytes=self.max_value)
-
     def seal(self, key: bytes, value: object) -> SealedRow:
         """See `Store.seal`."""
         return key, pack(key, encode_record(value, max_bytes=self.max_value))

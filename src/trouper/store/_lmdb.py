@@ -340,7 +340,9 @@ class WriteTxn:
         txn = self.raw
         try:
             for table, rows in writes.items():
-                put = {key: frame for key, frame in rows.items() if frame is not None}
+                put = cast("dict[bytes, bytes]", rows)
+                if None in rows.values():
+                    put = {key: frame for key, frame in rows.items() if frame is not None}
                 for key in rows.keys() - put.keys() if len(put) < len(rows) else ():
                     txn.delete(key, db=self._dbs[table])
                 with txn.cursor(db=self._dbs[table]) as cursor:

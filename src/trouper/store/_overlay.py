@@ -181,15 +181,15 @@ def bundled_writes(
     """
     table = units[0].table
     fences: list[SealedRow] = []
-    rows: dict[bytes, bytes | None] = {}
-    count = 0
+    pairs: list[SealedRow] = []
     for unit in units:
         fence, own = unit.fence, unit.rows
         if fence is None or not own or own[-1][0] != fence[0] or unit.table != table:
             return None
         fences.append(fence)
-        rows.update(own)
-        count += len(own)
+        pairs += own
+    rows: dict[bytes, bytes | None] = dict(pairs)
+    count = len(pairs)
     size = sum(map(len, cast("Iterable[bytes]", rows.values())))
     for unit in units:
         if unit.forgotten:

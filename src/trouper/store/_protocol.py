@@ -153,6 +153,9 @@ class Store(Protocol):
     epoch: int
     """How often the store was opened, this time included; the fence generation of its owners."""
 
+    max_value: int
+    """Largest size of one encoded record in bytes; beyond it `TooLarge`."""
+
     @property
     def name(self) -> str:
         """What to call it in error texts: the path, or ``memory``."""
@@ -198,14 +201,6 @@ class Store(Protocol):
         """Encode a registered record now, to be put under `key` by a unit later.
 
         With its key it is a row of a `SealedUnit`, or put by ``tx.put(table, key, Sealed(*row))``.
-
-        Raises:
-            ValueRefused, TooLarge: As `Tx.put` would, but here and not in the unit.
-        """
-        ...
-
-    def encode(self, value: object) -> bytes:
-        """Encode a registered record now, with its kind and version, to be carried in a row later.
 
         Raises:
             ValueRefused, TooLarge: As `Tx.put` would, but here and not in the unit.

@@ -36,12 +36,12 @@ from trouper.store import (
     Places,
     Sealed,
     SealedRow,
-    encode_record,
     read_head,
     read_records,
     read_rows,
     record,
 )
+from trouper.store._codec import MAX_BYTES
 from trouper.store._records import from_frame, to_frame
 from trouper.store._trail import BLOCK
 
@@ -54,8 +54,7 @@ KEEP = 3
 class Sealer:
     """What encodes and seals, as a store does."""
 
-    def encode(self, value: object) -> bytes:
-        return encode_record(value)
+    max_value = MAX_BYTES
 
     def seal(self, key: bytes, value: object) -> SealedRow:
         return key, to_frame(key, value)

@@ -145,7 +145,13 @@ class Desk(Stepper):
             if self._landed is not None:
                 self._landed.set()
                 self._landed = None
-            if ref.target is self and self.units is units:
+            if ref.target is not self or self.units is not units:
+                return
+            if ref.state == RUNNING and ref.queue is None and units.open is None:
+                self.since = now  # nothing to go on with: what `_go_on` would find out
+                if not self.is_timed:
+                    ref.home.idle(self)
+            else:
                 self._go_on(units, now)
         except BaseException as bug:
             ref.system.fail(bug)
@@ -196,24 +202,26 @@ class Desk(Stepper):
                 self.dispatcher.spare.append(queue)
                 ref.queue = None
             if units.flight is None and units.open is None:
-                ref.home.idle(self, trio.current_time() if now is None else now)
+                self.since = trio.current_time() if now is None else now
+                if not self.is_timed:
+                    ref.home.idle(self)
 
     # --- units ------------------------------------------------------------------------------------
 
     def _launch(self, units: Units) -> None:
-        home = self.ref.home
         unit = units.submit()
-        if unit is None:
-            return
-        refused, units.snapshot_error = units.snapshot_error, None
-        if refused is not None:
-            log.error(
-                "%s: its state cannot be kept in a snapshot, so recovery reads ever more records: "
-                "%s",
-                self.ref.path,
-                refused,
-            )
-        home.courier.leave(self, unit)
+        if unit is not None:
+            if units.snapshot_error is not None:
+                self._complain(units)
+            self.ref.home.courier.leave(self, unit)
+
+    def _complain(self, units: Units) -> None:
+        log.error(
+            "%s: its state cannot be kept in a snapshot, so recovery reads ever more records: %s",
+            self.ref.path,
+            units.snapshot_error,
+        )
+        units.snapshot_error = None
 
     def _lost(self, units: Units, error: BaseException) -> None:
         """Drop both units: memory is never ahead of the disk. A new life reads the journal.

@@ -178,11 +178,8 @@ class Home:
 
     # --- asleep -----------------------------------------------------------------------------------
 
-    def idle(self, desk: Desk, now: float) -> None:
-        """Note that a desk has nothing to do since now."""
-        desk.since = now
-        if desk.is_timed:
-            return
+    def idle(self, desk: Desk) -> None:
+        """Watch the time since which a desk has nothing to do."""
         after = desk.limits.passivate_after
         if after is None or self._is_closing:
             return

@@ -22,6 +22,7 @@ from ...store import (
     SealedUnit,
     Trail,
     Tx,
+    encode_record,
     head_key,
 )
 from ._decision import Decision, Tell
@@ -60,28 +61,28 @@ _answer: Final = cast(
 )
 
 
-_NONE: Final[list[bytes]] = []  # nobody adds to it
-
-
 @final
 class Unit(SealedUnit):
     """The rows of many messages that commit together, and the state after them."""
 
     __slots__ = ("answers", "bodies", "desk", "error", "expected", "key", "replies", "state")
 
-    def __init__(self, key: str, state: Any) -> None:
-        # As `SealedUnit` does, without a call of its own.
-        self.table = HISTORY
-        self.fence = self.forgotten = None
-        self.rows = []
+    def __init__(self, key: str) -> None:
+        super().__init__(HISTORY)
         self.desk: Any = None  # whose it is, once it is on its way
         self.error: BaseException | None = None  # what became of it, if it was not written
         self.key = key
-        self.state = state
+        self.state: Any = None  # after it
         self.expected = 0  # the fence: how many units the history has before this one
-        self.bodies: list[bytes] = _NONE  # its records, which become rows when it is submitted
+        self.bodies: list[bytes] = []  # its records, which become rows when it is submitted
         self.answers: list[Answer] = []
         self.replies: list[Known] | None = None  # recorded under ids; most units have none
+
+    def clear(self) -> None:
+        """Make it as good as new, once it has landed and everybody is told."""
+        self.rows.clear()
+        self.answers.clear()
+        self.forgotten = self.replies = None
 
     def __call__(self, tx: Tx) -> None:
         """Write it; the unit that the store runs.
@@ -117,9 +118,7 @@ class Recovered:
 class Sealer(Protocol):
     """What units take of a store: how to encode what they write."""
 
-    def encode(self, value: object) -> bytes:
-        """See `Store.encode`."""
-        ...
+    max_value: int
 
     def seal(self, key: bytes, value: object) -> SealedRow:
         """See `Store.seal`."""
@@ -144,6 +143,7 @@ class Units:
         "_since",
         "_size",
         "_snapshot",
+        "_spare",
         "_trail",
         "_units",
         "actor",
@@ -166,11 +166,12 @@ class Units:
         self.committed = self.state = start.state
         self.records = 0 if head is None else head.records  # those under way included
         self.flight: Unit | None = None
+        self._spare: Unit | None = None  # one that has landed
         self.open: Unit | None = None
         self.is_full = False  # messages have to wait until the unit in flight has landed
         self.snapshot_error: TrouperError | None = None  # why the last snapshot was left out
         self._rules = rules
-        self._encode = store.encode
+        self._encode = partial(encode_record, max_bytes=store.max_value)
         self._seal = store.seal
         self._units = 0 if head is None else head.units
         self._snapshot = start.snapshot
@@ -277,17 +278,22 @@ class Units:
         state = self._rules.fold(self.actor, self.state, records, bodies)
         unit = self.open
         if unit is None:
-            unit = self.open = Unit(self.key, state)
-            unit.bodies = bodies
-        else:
-            unit.bodies += bodies
-            unit.state = state
-        self.state = state
+            unit = self.open = self._new_unit()
+        unit.bodies += bodies
+        unit.state = self.state = state
         self.records += len(bodies)
         for body in bodies:
             self._size += len(body)
         if len(unit.bodies) >= UNIT_RECORDS:
             self.is_full = True
+        return unit
+
+    def _new_unit(self) -> Unit:
+        # Two of them serve for a life: what lives through a flush is looked at by the collector.
+        unit, self._spare = self._spare, None
+        if unit is None:
+            return Unit(self.key)
+        unit.clear()
         return unit
 
     def _owe(self, answer: Answer) -> Answer | None:
@@ -296,7 +302,8 @@ class Units:
         if last is None or (answer.asker is None and not answer.tells):
             return answer
         if last is self.flight and len(last.answers) >= UNIT_RECORDS:
-            last = self.open = Unit(self.key, self.state)  # a disk that hangs gathers no more
+            last = self.open = self._new_unit()  # a disk that hangs gathers no more
+            last.state = self.state
         self._hold(last, answer)
         return None
 
@@ -318,7 +325,7 @@ class Units:
         self._units += 1
         trail = self._trail
         trail.add(unit.bodies, unit.rows)
-        unit.bodies = _NONE
+        unit.bodies.clear()
         self._head = trail.seal(self._units, self._snapshot, self._replies.last)
         unit.rows.append(self._head)
         self.flight, self.open, self.is_full = unit, None, False
@@ -335,9 +342,13 @@ class Units:
             self._snapshot, self.snapshot_error = self.records, None
 
     def land(self) -> list[Answer]:
-        """Make the unit in flight visible: it is durable. Return what is owed now."""
+        """Make the unit in flight visible: it is durable. Return what is owed now.
+
+        The list is good until the next message is taken.
+        """
         unit, self.flight = self.flight, None
         assert unit is not None
+        self._spare = unit
         self.committed = unit.state
         for known in unit.replies or ():
             known.unit = None
