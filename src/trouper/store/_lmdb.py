@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Condition, Lock
 from typing import Any, Final, cast, final
@@ -378,25 +378,17 @@ class WriteTxn:
 def _items(
     txn: lmdb.Transaction[bytes], db: Any, prefix: bytes, after: bytes, limit: int | None
 ) -> list[tuple[bytes, bytes]]:
-    found: list[tuple[bytes, bytes]] = []
     with txn.cursor(db=db) as cursor:
         # No key lies between one and itself with a zero byte behind it.
-        if cursor.set_range(max(prefix, after + b"\0") if after else prefix):
-            rows = cast("Iterable[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
-            for row in islice(rows, limit):
-                if not row[0].startswith(prefix):
-                    break
-                found.append(row)
-    return found
+        if not cursor.set_range(max(prefix, after + b"\0") if after else prefix):
+            return []
+        rows = cast("Iterable[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
+        return list(takewhile(lambda row: row[0].startswith(prefix), islice(rows, limit)))
 
 
 def _keys(txn: lmdb.Transaction[bytes], db: Any, prefix: bytes, limit: int | None) -> list[bytes]:
-    found: list[bytes] = []
     with txn.cursor(db=db) as cursor:
-        if cursor.set_range(prefix):
-            keys = cast("Iterable[bytes]", cursor.iternext(keys=True, values=False))
-            for key in islice(keys, limit):
-                if not key.startswith(prefix):
-                    break
-                found.append(key)
-    return found
+        if not cursor.set_range(prefix):
+            return []
+        keys = cast("Iterable[bytes]", cursor.iternext(keys=True, values=False))
+        return list(takewhile(lambda key: key.startswith(prefix), islice(keys, limit)))
