@@ -1,7 +1,7 @@
 """A bare loop over LMDB, on one thread: begin, put, commit. No frames, no checks, no verdicts.
 
-As ``message`` it is what one commit per message costs at its cheapest: an event and the head of its
-history in one transaction, and nobody to hand anything over to.
+As ``message`` it is the floor under one commit per message: an event and the head of its history in
+one transaction, and nobody to hand anything over to.
 """
 
 from __future__ import annotations
