@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from threading import get_ident
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from trouper.store import LmdbStore
+from trouper.store import LmdbStore, Tx
 from trouper.store._bell import Bell
 
 WAYS = pytest.mark.parametrize("is_plain", [False, True], ids=["counter", "token"])
@@ -38,12 +39,12 @@ async def test_calls_run_on_the_loop_in_the_order_of_the_rings(is_plain: bool) -
 
     def ring() -> None:
         for number in range(100):
-            made.ring(lambda n: heard.append((n, get_ident())), number)
+            made.ring(lambda n: heard.append((n, threading.get_ident())), number)
         made.ring_last(over.set)
 
     await in_a_thread(ring)
     await over.wait()
-    assert heard == [(number, get_ident()) for number in range(100)]
+    assert heard == [(number, threading.get_ident()) for number in range(100)]
 
 
 @WAYS
@@ -78,6 +79,83 @@ async def test_a_bell_that_is_closed_leaves_neither_a_task_nor_a_file() -> None:
     await trio.testing.wait_all_tasks_blocked()
     assert trio.lowlevel.current_statistics().tasks_living == tasks
     assert open_files() == files
+
+
+@WAYS
+def test_a_call_that_raises_ends_the_run_and_the_others_are_heard(is_plain: bool) -> None:
+    heard: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    async def main() -> None:
+        made = bell(is_plain=is_plain)
+        made.ring(heard.append, "before")
+        made.ring(fail)
+        made.ring(heard.append, "behind")
+        await trio.sleep_forever()
+
+    with pytest.raises(trio.TrioInternalError) as caught:
+        trio.run(main)
+    assert heard == ["before", "behind"]
+    assert "a bug" in "".join(traceback.format_exception(caught.value))
+
+
+@WAYS
+def test_a_run_that_crashes_still_hears_what_it_waits_for(is_plain: bool) -> None:
+    heard: list[str] = []
+
+    async def crash() -> None:
+        raise ValueError("a bug")
+
+    async def main() -> None:
+        made = bell(is_plain=is_plain)
+        with trio.CancelScope(shield=True):
+            trio.lowlevel.spawn_system_task(crash)
+            for number in range(3):
+                over = trio.Event()
+                made.ring(heard.append, str(number))
+                made.ring(over.set)
+                await over.wait()
+                await trio.testing.wait_all_tasks_blocked()
+            made.close()
+
+    with pytest.raises(trio.TrioInternalError):
+        trio.run(main)
+    assert heard == ["0", "1", "2"]
+
+
+def test_a_commit_that_was_picked_up_has_its_verdict_when_the_run_crashes(
+    tmp_path: Path, row: Any
+) -> None:
+    begun, gate, verdicts = threading.Event(), threading.Event(), list[str]()
+
+    def unit(tx: Tx) -> str:
+        begun.set()
+        gate.wait()
+        tx.put("record", b"a", row("written"))
+        return "written"
+
+    async def crash() -> None:
+        raise ValueError("a bug")
+
+    async def main() -> None:
+        async with LmdbStore(tmp_path) as store, trio.open_nursery() as nursery:
+
+            async def commit() -> None:
+                verdicts.append(await store.commit(unit))
+
+            nursery.start_soon(commit)
+            await trio.to_thread.run_sync(begun.wait)
+            trio.lowlevel.spawn_system_task(crash)
+            try:
+                await trio.sleep_forever()
+            finally:
+                gate.set()
+
+    with pytest.raises(trio.TrioInternalError):
+        trio.run(main)
+    assert verdicts == ["written"]
 
 
 @WAYS

@@ -31,16 +31,19 @@ class Bell:
         self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._scope = trio.CancelScope()
         self._fd = -1
+        self._is_deaf = False  # nobody listens to the counter, any more or at all
         if sys.platform == "linux" and not is_plain:
             with suppress(OSError):  # no file to be had: the token's way needs none
                 self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        if self._fd >= 0:
+        if self._fd < 0:
+            self._is_deaf = True
+        else:
             trio.lowlevel.spawn_system_task(self._listen, name="trouper-store verdicts")
 
     def ring(self, call: Callable[..., None], *args: Any) -> None:
         """Let ``call(*args)`` run; it must not raise. If the loop has ended, nobody hears it."""
-        self._calls.append((call, args))
-        if sys.platform == "linux" and self._fd >= 0:
+        self._calls.append((call, args))  # first: whoever goes deaf looks once more behind that
+        if sys.platform == "linux" and not self._is_deaf:
             os.eventfd_write(self._fd, 1)
         else:
             with suppress(trio.RunFinishedError):
@@ -61,14 +64,26 @@ class Bell:
         calls = self._calls
         while calls:
             call, args = calls.popleft()
-            call(*args)
+            try:
+                call(*args)
+            except BaseException as bug:  # ends the run, and the others are heard all the same
+                self._token.run_sync_soon(_raise, bug)
 
     async def _listen(self) -> None:
-        with self._scope:
-            while True:
-                await trio.lowlevel.wait_readable(self._fd)
-                if sys.platform == "linux":
-                    os.eventfd_read(self._fd)
-                self._answer()
-        # Not when the run ends before: the thread may still ring, and the number be another file's.
-        os.close(self._fd)
+        try:
+            with self._scope:
+                while True:
+                    await trio.lowlevel.wait_readable(self._fd)
+                    if sys.platform == "linux":
+                        os.eventfd_read(self._fd)
+                    self._answer()
+            os.close(self._fd)  # only now: while the thread may ring, its number stays ours
+        finally:
+            # When a run crashes, its own tasks are cancelled before those that wait for verdicts
+            # have them; callbacks go on to its end.
+            self._is_deaf = True
+            self._answer()
+
+
+def _raise(bug: BaseException) -> None:
+    raise bug

@@ -138,7 +138,8 @@ class Writer:
             self._held -= count
             self._holds.drop(count)
 
-    def _end(self) -> None:
+    def _end(self, tell: Tell, verdict: Outcome[int]) -> None:
+        tell(verdict)
         self._ended = True
         self._drop(self._held)
 
@@ -156,21 +157,19 @@ class Writer:
         try:
             epoch = self._engine.open()
         except BaseException as error:
-            self._bell.ring(self._on_open, Error(error))
-            self._bell.ring_last(self._end)
+            self._bell.ring_last(self._end, self._on_open, Error(error))
             return
         self._bell.ring(self._on_open, Value(epoch))
         self._bell.ring(self._drop, 1)
         while not self._closing:
             rest, self._next = self._next, None
             self._serve(rest or self._queue.get())
+        closed: Outcome[int] = Value(epoch)
         try:
             self._engine.close(clean=self._lost is None)
         except BaseException as error:
-            self._bell.ring(self._on_close, Error(error))
-        else:
-            self._bell.ring(self._on_close, Value(epoch))
-        self._bell.ring_last(self._end)
+            closed = Error(error)
+        self._bell.ring_last(self._end, self._on_close, closed)
 
     def _serve(self, first: Item | None) -> None:
         """Run one batch and tell its verdicts."""
