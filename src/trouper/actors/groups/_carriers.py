@@ -16,8 +16,8 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, enable_ki_pro
 
 from ..._trio import WOKEN, Trap, cancel_status_of, wait_in
 
-SPARE: Final = 16
-"""So many tasks wait for work at most; more of them end."""
+SPARE: Final = 64
+"""So many tasks wait for work at most; more of them end. A group of 50 finds its tasks here."""
 
 WAITING: Final = "trouper attempts"
 
