@@ -20,10 +20,12 @@ from trouper import (
     handles,
     open_system,
 )
+from trouper.actors.durable_actors._unit import UNIT_RECORDS
 from trouper.errors import (
     ActorCrashed,
     ActorStopped,
     FenceMoved,
+    MailboxFull,
     OutcomeUnknown,
     Reject,
     RestartLimitReached,
@@ -31,6 +33,7 @@ from trouper.errors import (
     StoreLost,
     ValueRefused,
 )
+from trouper.mailbox import Ask
 from trouper.supervision import one_for_all
 
 
@@ -557,3 +560,90 @@ async def test_who_asks_for_one_that_drains_gets_the_next(till: SimpleNamespace,
         await settled()
         assert found[0] is not ref
         assert await found[0].ask(till.Read()) == 1
+
+
+# --- decided where it is asked --------------------------------------------------------------------
+
+
+async def test_a_request_comes_behind_the_mail_that_came_before_it(till: SimpleNamespace) -> None:
+    async with open_system("shop") as system:
+        ref = await system.actor(till.Counting, "a")
+        for n in range(1, 4):
+            assert await ref.ask(till.Add(1)) == 11 * (n - 1) + 1  # with no mail before it
+            ref.tell(till.Add(10))
+        assert await ref.ask(till.Read()) == 33
+
+
+async def test_a_request_is_decided_at_once_and_answered_when_it_is_durable(
+    till: SimpleNamespace, disk: Any
+) -> None:
+    async with open_system("shop", store=disk) as system:
+        ref: Any = await system.actor(till.Counting, "a")
+        disk.holds = True
+        ask = Ask(till.Add(1))
+        ref.put_ask(ask)  # and nobody else has run since
+        assert (ref.statistics().processed, ref.statistics().depth) == (1, 0)
+        await settled()
+        assert not ask.done
+        disk.release()
+        await settled()
+        assert (ask.done, ask.value) == (True, 1)
+
+
+async def test_a_request_of_a_cancelled_task_decides_nothing(till: SimpleNamespace) -> None:
+    async with open_system("shop") as system:
+        ref = await system.actor(till.Counting, "a")
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await ref.ask(till.Add(1))
+        assert scope.cancelled_caught
+        assert await ref.ask(till.Read()) == 0
+
+
+async def test_requests_beyond_a_full_unit_queue_and_their_number_is_bounded(
+    till: SimpleNamespace, disk: Any
+) -> None:
+    async with open_system("shop", store=disk, mailbox=10) as system:
+        ref = await system.actor(till.Counting, "a")
+        async with trio.open_nursery() as nursery:
+            disk.holds = True
+            first = Asker(nursery, ref, till.Add(1))
+            await settled()
+            many = [Asker(nursery, ref, till.Add(1)) for _ in range(UNIT_RECORDS + 30)]
+            await settled()
+            refused = [asker for asker in many if isinstance(asker.answer, MailboxFull)]
+            assert len(refused) == 20
+            assert ref.statistics().depth == 10
+            disk.release()
+        assert first.answer == 1
+        assert sorted(asker.answer for asker in many if asker not in refused) == list(
+            range(2, UNIT_RECORDS + 12)
+        )
+
+
+async def test_a_bug_in_a_decision_is_the_actors_and_not_the_askers(till: SimpleNamespace) -> None:
+    async with open_system("shop") as system:
+        ref = await system.actor(till.Counting, "a")
+        with pytest.raises(ActorCrashed) as crashed:
+            await ref.ask(till.Fail())
+        assert isinstance(crashed.value.__cause__, ValueError)
+        assert await ref.ask(till.Add(1)) == 1
+        assert ref.incarnation == 2
+
+
+async def test_a_task_that_only_reads_lets_others_run(till: SimpleNamespace) -> None:
+    async with open_system("shop") as system, trio.open_nursery() as nursery:
+        ref = await system.actor(till.Counting, "a")
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(other)
+        for _ in range(50):
+            await ref.ask(till.Read())
+        assert turns >= 50
+        nursery.cancel_scope.cancel()

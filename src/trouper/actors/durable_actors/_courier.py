@@ -1,8 +1,8 @@
 """The way between the desks of one system and its store: their units go together.
 
-Desks leave units here, and the courier sets out when all that stood on `ready` before has had its
-turn: a batch holds what the loop had to decide by then. It does not set out again before it is back
-with the verdicts and has told them, since those who were answered have more to say, and that goes
+Desks call the courier, and it sets out when all that stood on `ready` before has had its turn: it
+takes along what each of them has decided by then. It does not set out again before it is back with
+the verdicts and has told them, since those who were answered have more to say, and that goes
 together too. There is no timer and no window; a unit that is alone goes at once.
 
 Large batches are what makes durable messages cheap: what a flush costs is shared, and the writer's
@@ -30,21 +30,22 @@ if TYPE_CHECKING:
 class Courier(Stepper):
     """Takes units to the store, and verdicts back to the desks."""
 
-    __slots__ = ("_away", "_back", "_store", "_units")
+    __slots__ = ("_away", "_back", "_callers", "_store")
 
     def __init__(self, dispatcher: Dispatcher, store: Store) -> None:
         super().__init__(dispatcher)
         self._store = store
-        self._units: list[Unit] = []  # to be handed over
+        self._callers: list[Desk] = []  # who have something to be written
         self._away = 0  # units that the store has
         self._back: deque[Unit] = deque()  # whose verdicts are to be told
 
-    def leave(self, desk: Desk, unit: Unit) -> None:
-        """Take a unit along next time; `Desk.land` is told what became of it."""
-        unit.desk = desk
-        self._units.append(unit)
-        if not self._away:
-            self.dispatcher.enlist(self)
+    def call(self, desk: Desk) -> None:
+        """Take along what a desk has decided by then; `Desk.land` hears of the verdict."""
+        if not desk.has_called:
+            desk.has_called = True
+            self._callers.append(desk)
+            if not self._away:
+                self.dispatcher.enlist(self)
 
     def step(self) -> int:
         """Tell some verdicts, or set out. Called by a worker, never by anybody else."""
@@ -54,14 +55,22 @@ class Courier(Stepper):
         for _ in range(told):
             unit = back.popleft()
             unit.desk.land(unit, now)
-        if back or (told and self._units):
+        if back or (told and self._callers):
             self.dispatcher.enlist(self)
-        elif self._units and not self._away:
+        elif self._callers and not self._away:
             self._set_out()
         return told or 1
 
     def _set_out(self) -> None:
-        units, self._units = self._units, []
+        callers, self._callers = self._callers, []
+        units: list[Unit] = []
+        for desk in callers:
+            desk.has_called = False
+            unit = desk.launch()
+            if unit is not None:  # else it was dropped, or its life is over
+                units.append(unit)
+        if not units:
+            return
         self._away = len(units)
         try:
             self._store.submit_all(units, self._return)

@@ -1,7 +1,8 @@
 """The desk of one durable actor: takes its mail, hands units to the store, releases what is owed.
 
 A thin shell around `Units`. One call of `step` is one pass; no task waits for a commit: the courier
-of its home tells the desk of the verdict.
+of its home fetches the unit, and tells the desk of the verdict. A request that finds no mail before
+it is decided on in the task that asks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Desk(Stepper):
     __slots__ = (
         "__behaviour__",
         "_landed",
+        "_owed",
         "_rules",
+        "has_called",
         "is_timed",
         "ref",
         "since",
@@ -57,7 +60,9 @@ class Desk(Stepper):
         self.units: Units | None = None  # until it is recovered
         self.since = 0.0  # idle since
         self.is_timed = False  # its idle time is watched
+        self.has_called = False  # the courier will come for a unit
         self._rules = rules
+        self._owed: list[tuple[Answer, Any]] = []  # of `take_now`, to be told by a pass
         self._landed: trio.Event | None = None  # set at the next landing, if somebody waits
 
     @property
@@ -87,9 +92,9 @@ class Desk(Stepper):
                 is_killed = "killed" in (why.kind, life.stopping.kind if life.stopping else "")
                 if is_killed:
                     self._refuse(units.drop_open(), "killed")
-                self._launch(units)
-                if units.flight is None:
+                if units.is_idle:
                     return
+                self.ref.home.courier.call(self)
                 self._landed = trio.Event()
                 await self._landed.wait()
         finally:  # the budget may be spent, and the disk may hang
@@ -106,7 +111,12 @@ class Desk(Stepper):
         """Whether it has mail, or something under way, or is no desk to be left."""
         ref, units = self.ref, self.units
         return bool(
-            ref.state != RUNNING or ref.queue or ref.senders or units is None or not units.is_idle
+            ref.state != RUNNING
+            or ref.queue
+            or ref.senders
+            or self._owed
+            or units is None
+            or not units.is_idle
         )
 
     # --- one pass ---------------------------------------------------------------------------------
@@ -114,8 +124,13 @@ class Desk(Stepper):
     def step(self) -> int:
         """Take mail, and leave a unit of it to be written. Called by a worker only."""
         ref, units = self.ref, self.units
-        worth = 1
+        worth = 0
         try:
+            if self._owed:
+                owed, self._owed = self._owed, []
+                worth = len(owed)
+                for answer, message in owed:
+                    self._release(answer, message)
             if units is not None and ref.target is self:
                 if ref.state <= DRAINING and ref.queue and not units.is_full:
                     worth += self._take(units)
@@ -124,7 +139,31 @@ class Desk(Stepper):
             ref.system.fail(bug)
         if ref.waiters and (ref.state > DRAINING or not ref.queue):
             ref.pass_over()
-        return worth
+        return worth or 1
+
+    def take_now(self, ask: Ask) -> bool:
+        """Decide on a request in the task that asks; False if it has to queue.
+
+        A decision is never suspended, so that it needs no worker: what it costs to queue it, to
+        find the desk on `ready` and to take it up again is half of what it costs to decide. Its
+        answer comes after the flush as any does, or by a pass if there is nothing to be flushed.
+        """
+        ref, units = self.ref, self.units
+        if units is None or units.is_full or ref.senders or not self.dispatcher.direct:
+            return False
+        ref.processed += 1
+        message = ask.message
+        try:
+            answer = units.take(ask, message, ref.table[message.__class__][2])
+        except BaseException as raised:
+            turn_failed(ref, ask, raised)
+            return True
+        if answer is not None:
+            self._owed.append((answer, message))
+            self.dispatcher.enlist(self)
+        elif units.flight is None and not self.has_called:
+            ref.home.courier.call(self)
+        return True
 
     def land(self, unit: Unit, now: float) -> None:
         """Hear what became of a unit. Called by the courier, never by anybody else."""
@@ -193,7 +232,7 @@ class Desk(Stepper):
             return
         queue = ref.queue
         if units.open is not None and units.flight is None and (units.is_full or not queue):
-            self._launch(units)
+            ref.home.courier.call(self)
         if queue:
             if not units.is_full:
                 self.dispatcher.enlist(self)
@@ -208,12 +247,15 @@ class Desk(Stepper):
 
     # --- units ------------------------------------------------------------------------------------
 
-    def _launch(self, units: Units) -> None:
-        unit = units.submit()
-        if unit is not None:
+    def launch(self) -> Unit | None:
+        """Give the courier the unit to be written, if there is one."""
+        units = self.units
+        unit = None if units is None else units.submit()
+        if units is not None and unit is not None:
+            unit.desk = self
             if units.snapshot_error is not None:
                 self._complain(units)
-            self.ref.home.courier.leave(self, unit)
+        return unit
 
     def _complain(self, units: Units) -> None:
         log.error(

@@ -1,8 +1,9 @@
 """The ref of a durable actor: one that may be out of memory, and is woken by what is sent to it.
 
 It is a `LocalRef`, with its place under the root, its restarts and its stops. Two things differ.
-Its mailbox never stands on `ready` itself (``queued`` stays True, which also rules out a direct
-ask): its desk does. And it may be *asleep*: running, but without a desk and out of the tree.
+Its mailbox never stands on `ready` itself (``queued`` stays True): its desk does, or decides on a
+request right where that is asked. And it may be *asleep*: running, but without a desk and out of
+the tree.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
-from trio.lowlevel import enable_ki_protection
+from trio.lowlevel import current_task, enable_ki_protection
 
+from ..._trio import is_cancelled
 from ...mailbox import DRAINING, RUNNING, STOPPING, Ask
 from ...supervision import Exit
 from .._lifecycle import EXITS, finish
@@ -93,7 +95,9 @@ class DurableRef(LocalRef):
         return self._ask_in_turn(message)  # always, so without one more that finds it out
 
     def put_ask(self, ask: Ask) -> None:
-        queue = self.queue
+        queue, desk = self.queue, self.target
+        if desk is not None and not queue and self.may_take_now() and desk.take_now(ask):
+            return
         if queue is None:
             spare = self.dispatcher.spare
             new: deque[Any] = spare.pop() if spare else deque()
@@ -103,11 +107,14 @@ class DurableRef(LocalRef):
             queue.append(ask)
         else:
             super().put_ask(ask)
-        desk = self.target
         if desk is not None and self.state < STOPPING:
             self.dispatcher.enlist(desk)
         else:
             self._call()
+
+    def may_take_now(self) -> bool:
+        """Whether a request may be decided on in the task that asks: one that is not cancelled."""
+        return self.state == RUNNING and not is_cancelled(current_task())
 
     def _call(self) -> None:
         """Let the desk see to the mail; wake the actor if it has none."""

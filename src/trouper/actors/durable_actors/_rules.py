@@ -73,10 +73,10 @@ class Rules:
         Raises:
             TypeError: No rule applies one, or a rule returned something else than a state.
         """
-        for record, body in zip(records, bodies, strict=True):
+        for place, record in enumerate(records):
             fn = self.flat.get(record.__class__)
             if fn is None:
-                state = self.apply(actor, state, self._kept(record, body))
+                state = self.apply(actor, state, self._kept(record, bodies[place]))
             else:
                 state = fn(actor, state, record)
                 if not isinstance(state, self.state):

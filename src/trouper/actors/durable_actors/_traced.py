@@ -98,3 +98,7 @@ class TracedDurableRef(Followed, DurableRef):
     __slots__ = ("behaviour_table",)
 
     units_type: ClassVar[type[Units]] = TracedUnits
+
+    def may_take_now(self) -> bool:
+        """A turn that is followed is a worker's, and begins when that takes the message."""
+        return False
