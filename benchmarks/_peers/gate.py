@@ -66,3 +66,37 @@ def on_trio(
         return trio.run(lambda: bench(ops, actors, *args, **kwargs))
 
     return run
+
+
+async def closed_loop(
+    asks: Sequence[Callable[[], Awaitable[Any]]], times: int, watch: Stopwatch
+) -> Sample:
+    """Let each of them ask in a task of its own, so many times, with one request outstanding.
+
+    The clock runs from when all have asked once and wait at the gate until the last has its last
+    answer: what it costs to start a task, and to end it, is not what a request costs.
+    """
+    going, waiting = len(asks), len(asks)
+    ready, gate, done = trio.Event(), trio.Event(), trio.Event()
+
+    async def asker(ask: Callable[[], Awaitable[Any]]) -> None:
+        nonlocal going, waiting
+        await ask()
+        waiting -= 1
+        if not waiting:
+            ready.set()
+        await gate.wait()
+        for _ in range(times):
+            await ask()
+        going -= 1
+        if not going:
+            done.set()
+
+    async with trio.open_nursery() as nursery:
+        for ask in asks:
+            nursery.start_soon(asker, ask)
+        await ready.wait()
+        with watch:
+            gate.set()
+            await done.wait()
+    return watch.sample(times * len(asks))

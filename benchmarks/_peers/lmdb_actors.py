@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,8 +20,8 @@ import trio
 from outcome import Value
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
-from .disk import Marked, Sample, place, row_key
-from .gate import on_trio
+from .disk import WARM, Marked, Sample, place, row_key
+from .gate import closed_loop, on_trio
 
 MAP = 8 * 1024**3
 
@@ -94,48 +97,48 @@ class Actor:
             await wait_task_rescheduled(lambda _: Abort.SUCCEEDED)
 
 
-async def _measure(actors: int, askers: int, tells: int, asks: int) -> Sample:
-    """Let every actor take so many tells and then an ask, or so many asks of each asker."""
+@asynccontextmanager
+async def _actors(count: int) -> AsyncGenerator[list[Actor]]:
+    """Give so many actors, some of whom have committed."""
     with place() as where, lmdb.open(str(where), map_size=MAP, max_dbs=4, lib_version=0) as env:
         writer = Writer(env)
-        found = [Actor(writer, f"actor {number}") for number in range(actors)]
-
-        async def asker(actor: Actor, times: int) -> None:
-            for _ in range(times):
-                await actor.ask(1)
-
-        async def each(crowd: list[Actor], times: int) -> None:
-            async with trio.open_nursery() as nursery:
-                for actor in crowd:
-                    nursery.start_soon(asker, actor, times)
-
+        found = [Actor(writer, f"actor {number}") for number in range(count)]
         async with trio.open_nursery() as nursery:
             for actor in found:
                 nursery.start_soon(actor.run)
-            await each(found[:5], 1)
-            with Marked() as watch:
-                for _ in range(tells):
-                    for actor in found:
-                        actor.tell(1)
-                await each(found * askers, asks)
+            for actor in found[:WARM]:
+                await actor.ask(1)
+            yield found
             nursery.cancel_scope.cancel()
         await writer.close()
-    return watch.sample(tells * actors + asks * askers * actors)
 
 
 async def tell(ops: int, actors: int) -> Sample:
-    few = min(actors, ops)  # the cost of a message is that of its commit, however many there are
-    return await _measure(few, 1, max(ops // few, 1) - 1, 1)
+    """Tell each as often; the end is an ask of each."""
+    few = min(actors, ops)  # a message costs its commit, however many actors there are
+    times = max(ops // few, 2)
+    async with _actors(few) as found:
+        with Marked() as watch:
+            for _ in range(times - 1):
+                for actor in found:
+                    actor.tell(1)
+            async with trio.open_nursery() as nursery:
+                for actor in found:
+                    nursery.start_soon(actor.ask, 1)
+    return watch.sample(times * few)
 
 
 async def ask(ops: int, actors: int) -> Sample:
     few = min(actors, ops)
-    return await _measure(few, 1, 0, max(ops // few, 1))
+    async with _actors(few) as found:
+        asks = [partial(actor.ask, 1) for actor in found]
+        return await closed_loop(asks, max(ops // few, 1), Marked())
 
 
 async def askers(ops: int, tasks: int) -> Sample:
     few = min(tasks, ops)
-    return await _measure(1, few, 0, max(ops // few, 1))
+    async with _actors(1) as (actor,):
+        return await closed_loop([partial(actor.ask, 1)] * few, max(ops // few, 1), Marked())
 
 
 BENCHES = {"tell": on_trio(tell), "ask": on_trio(ask), "askers": on_trio(askers)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from trouper import (
 from trouper.store import Tx, record
 
 from .disk import VALUE, WARM, Marked, place, row_key
-from .gate import on_trio
+from .gate import closed_loop, on_trio
 
 BURST = 1000  # fits the default mailbox
 TABLE = "record"
@@ -161,24 +162,20 @@ async def tell(ops: int, actors: int) -> Sample:
 
 async def ask(ops: int, actors: int) -> Sample:
     """One task per actor, each with one ask outstanding."""
-    asks = max(ops // actors, 1)
     with place() as where:
         async with open_system("bench", store=where) as system:
             refs = await _spawned(system, actors)
-            with Marked() as watch:
-                await _each(refs, asks)
-    return watch.sample(asks * actors)
+            asks = [partial(ref.ask, AddNow(1)) for ref in refs]
+            return await closed_loop(asks, max(ops // actors, 1), Marked())
 
 
 async def askers(ops: int, tasks: int) -> Sample:
     """Many tasks, each with one ask outstanding, at one actor."""
-    asks = max(ops // tasks, 1)
     with place() as where:
         async with open_system("bench", store=where) as system:
-            refs = await _spawned(system, 1)
-            with Marked() as watch:
-                await _each(refs * tasks, asks)
-    return watch.sample(asks * tasks)
+            (ref,) = await _spawned(system, 1)
+            asks = [partial(ref.ask, AddNow(1))] * tasks
+            return await closed_loop(asks, max(ops // tasks, 1), Marked())
 
 
 # --- recovery ---------------------------------------------------------------------------------

@@ -245,3 +245,87 @@ async def test_the_rest_of_a_bundle_hears_of_a_store_that_was_lost(
         monkeypatch.setattr(_lmdb.WriteTxn, "commit", fail)
         parts = await told_in_parts(store, [Step(store, row, key, 2, 40_000) for key in keys])
         assert [type(error) for part in parts for error in part] == [StoreLost] * 6
+
+
+# --- fences that need not be read again -----------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of how many rows LMDB was asked whether it holds them, each time."""
+    sizes: list[int] = []
+    holds = _lmdb.WriteTxn.holds
+
+    def count(txn: _lmdb.WriteTxn, table: str, rows: list[Any]) -> bool:
+        sizes.append(len(rows))
+        return holds(txn, table, rows)
+
+    monkeypatch.setattr(_lmdb.WriteTxn, "holds", count)
+    return sizes
+
+
+async def test_what_a_bundle_left_is_not_read_for_the_next_one(
+    tmp_path: Path, row: Any, asked: list[int]
+) -> None:
+    async with LmdbStore(tmp_path) as store:
+        keys = await begun(store, row, 5)
+        for number in (2, 3, 4):
+            units = [Step(store, row, key, number) for key in keys]
+            assert await told(store, units) == [None] * 5
+            assert [unit.runs for unit in units] == [0] * 5
+        assert asked == [5]
+    asked.clear()
+    async with LmdbStore(tmp_path) as store:  # another opening knows nothing
+        assert await told(store, [Step(store, row, key, 5) for key in keys]) == [None] * 5
+        assert asked == [5]
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "after it"])
+async def test_a_fence_that_a_unit_moved_is_seen_by_the_next_bundle(
+    store: Store, row: Any, together: bool
+) -> None:
+    async with store:
+        keys = await begun(store, row, 3)
+        await told(store, [Step(store, row, key, 2) for key in keys])
+        moved = Step(store, row, keys[1], 3)
+        moved.fence = None  # it runs, as units of others do
+        if together:
+            store.submit(moved, lambda verdict: None)
+        else:
+            await store.commit(moved)
+        late = [Step(store, row, key, 3) for key in keys]
+        errors = await told(store, late)
+        assert [type(error) for error in errors] == [type(None), FenceMoved, type(None)]
+        assert numbers(store, row) == [3, 3, 3]
+
+
+async def test_what_was_not_written_is_no_fence(
+    tmp_path: Path, row: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with LmdbStore(tmp_path) as store:
+        keys = await begun(store, row, 2)
+        await told(store, [Step(store, row, key, 2) for key in keys])
+
+        def full(txn: _lmdb.WriteTxn) -> None:
+            txn.abort()
+            raise StoreFull("no room", store="s")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_lmdb.WriteTxn, "commit", full)
+            errors = await told(store, [Step(store, row, key, 3) for key in keys])
+        assert [type(error) for error in errors] == [StoreFull, StoreFull]
+        ahead = await told(store, [Step(store, row, key, 4) for key in keys])
+        assert [type(error) for error in ahead] == [FenceMoved, FenceMoved]
+        assert await told(store, [Step(store, row, key, 3) for key in keys]) == [None, None]
+
+
+async def test_the_fences_that_are_known_are_bounded(
+    tmp_path: Path, row: Any, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_engine, "KNOWN_FENCES", 3)
+    async with LmdbStore(tmp_path) as store:
+        keys = await begun(store, row, 4)
+        for number in (2, 3):
+            units = [Step(store, row, key, number) for key in keys]
+            assert await told(store, units) == [None] * 4
+        assert asked == [4, 4]

@@ -40,12 +40,13 @@ from ._place import (
 )
 from ._protocol import Unit
 from ._records import from_frame, to_frame
-from ._sealed import SealedUnit
+from ._sealed import SealedRow, SealedUnit
 from ._shortage import cannot_open
 from ._state import OWN_KEY, OWN_TABLE, StoreState
 
 _DATA_FORMAT: Final = (0, 9)
 READER_CHECKS: Final = 100  # commits between two looks for dead readers
+KNOWN_FENCES: Final = 10_000  # rows, of a few hundred bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,9 @@ class LmdbEngine:
         self._names: Names | None = None
         self._commits = 0
         self._short = False  # whether the last commit found no room
+        # Fences as the last bundles left them, by table: what this engine wrote itself, and nobody
+        # else can have changed, need not be read again.
+        self.fences: dict[str, dict[bytes, bytes]] = {}
 
     @property
     def env(self) -> Env:
@@ -297,10 +301,12 @@ class LmdbBatch:
         sealed = None if debug else sealed_writes(unit, self._txn)
         if sealed is not None:
             self.size += sealed[1]
+            self._forget(sealed[0])
             self._keep(sealed[0])
             return Value(None)
         result, writes, tx = run_unit(unit, self._begin, twice=debug)
         if writes:
+            self._forget(writes)
             self._head = tx.head
             self.size += tx.size
             self._keep(writes)
@@ -311,10 +317,14 @@ class LmdbBatch:
     def run_all(self, units: Sequence[SealedUnit]) -> list[BaseException | None]:
         """See `Batch.run_all`."""
         is_debug = self._engine.options.debug
-        together = None if is_debug else bundled_writes(units, self._txn.holds)
+        together = None if is_debug else bundled_writes(units, self._holds)
         if together is not None and self.size + together[1] < MAX_BATCH_BYTES:
             self.size += together[1]
             self._keep(together[0])
+            known = self._engine.fences.setdefault(units[0].table, {})
+            known.update([unit.rows[-1] for unit in units])  # each replaces its fence
+            if len(known) > KNOWN_FENCES:
+                known.clear()
             return [None] * len(units)
         errors: list[BaseException | None] = []
         for unit in units:
@@ -344,10 +354,21 @@ class LmdbBatch:
 
     def abort(self) -> None:
         """See `Batch.abort`."""
+        self._engine.fences.clear()
         self._txn.abort()
+
+    def _holds(self, table: str, rows: list[SealedRow]) -> bool:
+        known = self._engine.fences.get(table, {})
+        others = [row for row in rows if known.get(row[0]) != row[1]]
+        return not others or self._txn.holds(table, others)
 
     def _begin(self) -> OverlayTx:
         return OverlayTx(self._txn, self._head, self._engine.options.max_value)
+
+    def _forget(self, writes: Writes) -> None:
+        for table, known in self._engine.fences.items():
+            for key in writes.get(table, ()):
+                known.pop(key, None)
 
     def _keep(self, writes: Writes) -> None:
         self._kept.append(writes)

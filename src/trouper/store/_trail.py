@@ -25,8 +25,8 @@ TAIL_RECORDS: Final = 8
 TAIL_BYTES: Final = 512
 """So much of a history lies in its head: a unit of one record writes one row, as a rule."""
 
-BLOCK: Final = 32
-"""Places in a block. A head with as many takes no more than a hundred bytes, as a rule."""
+BLOCK: Final = 8
+"""Places in a block. Heads are written all the time: the fewer places in them, the fewer pages."""
 
 
 def _fixed(nothing: RecordsRow | HeadRow | BlockRow, numbers: int, arrays: int = 1) -> bytes:
