@@ -181,6 +181,64 @@ async def test_without_a_file_to_be_had_a_store_hears_by_the_token(
         assert store.get("record", b"a", row) == row("told")
 
 
+@WAYS
+def test_a_bell_that_nobody_hears_any_more_leaves_no_file(is_plain: bool) -> None:
+    """The last ring closes it, whether the run is over, or crashes and goes on for a while."""
+
+    async def gone() -> Bell:
+        return bell(is_plain=is_plain)
+
+    async def crash() -> None:
+        raise ValueError("a bug")
+
+    async def crashed() -> None:
+        made = bell(is_plain=is_plain)
+        with trio.CancelScope(shield=True):
+            trio.lowlevel.spawn_system_task(crash)
+            await trio.testing.wait_all_tasks_blocked()
+            await in_a_thread(partial(made.ring_last, lambda: None))
+
+    before = open_files()
+    trio.run(gone).ring_last(lambda: None)
+    assert open_files() == before
+    with pytest.raises(trio.TrioInternalError):
+        trio.run(crashed)
+    assert open_files() == before
+
+
+def test_a_store_whose_opening_was_cancelled_leaves_no_file(tmp_path: Path) -> None:
+    async def cancelled() -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            async with LmdbStore(tmp_path):
+                raise AssertionError("cancelled before")
+
+    before = open_files()
+    for _ in range(3):
+        trio.run(cancelled)
+        for thread in threading.enumerate():
+            if thread.name.startswith("trouper-store"):
+                thread.join()
+    assert open_files() == before
+
+
+async def test_who_rings_again_in_a_call_lets_others_have_a_turn() -> None:
+    made, calls, turns = bell(is_plain=False), 0, 0
+
+    def again() -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 100:
+            made.ring(again)
+
+    made.ring(again)
+    while calls < 100:
+        turns += 1
+        await trio.lowlevel.checkpoint()
+    assert turns >= 100
+    made.close()
+
+
 async def test_a_store_that_was_closed_leaves_no_file(tmp_path: Path) -> None:
     async def used() -> None:
         async with LmdbStore(tmp_path) as store:

@@ -39,18 +39,26 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
         found = (directory / name).stat()
         inodes[name] = (found.st_dev, found.st_ino)
     made = Disk(directory, Names(directory, inodes, clock=lambda: made.now))
-    stat = os.stat
+    stat, lstat = os.stat, os.lstat
     frozen = stat(directory)
 
-    def look(path: Any, *args: Any, **options: Any) -> Any:
+    def note(path: Any) -> None:
         if str(path).startswith(str(tmp_path)):
             made.looks.append(str(path).rpartition("/")[2])
+
+    def look_at_link(path: Any, **options: Any) -> Any:
+        note(path)
+        return lstat(path, **options)
+
+    def look(path: Any, *args: Any, **options: Any) -> Any:
+        note(path)
         if made.is_frozen and str(path) == str(directory):
             stands = {"st_mtime_ns": made.nanoseconds, "st_ctime_ns": 1}
             return os.stat_result(frozen, stands)
         return stat(path, *args, **options)
 
     monkeypatch.setattr(os, "stat", look)
+    monkeypatch.setattr(os, "lstat", look_at_link)
     return made
 
 
@@ -111,6 +119,19 @@ def test_a_change_of_the_directory_brings_back_the_look_at_every_name(disk: Disk
     os.utime(disk.directory, (0, 0))
     assert looked(disk) == EVERY
     assert looked(disk) == EVERY
+
+
+def test_where_a_name_is_a_link_every_name_is_looked_up_each_time(disk: Disk) -> None:
+    """What it leads to lies in another directory, and may be replaced without this one's notice."""
+    other = disk.directory.parent / "other"
+    (disk.directory / "data.mdb").rename(other)
+    (disk.directory / "data.mdb").symlink_to(other)
+    for _ in range(5):
+        assert looked(disk) == ["state", "data.mdb", "data.mdb", "lock.mdb", "owner.lock"]
+        disk.now += COARSE
+    (disk.directory.parent / "newer").touch()
+    (disk.directory.parent / "newer").replace(other)
+    assert not disk.names.hold()
 
 
 def _rename_it(disk: Disk) -> None:

@@ -52,17 +52,31 @@ class Bell:
     def ring_last(self, call: Callable[..., None], *args: Any) -> None:
         """Let a call run behind all others, and be the last one."""
         self._calls.append((call, args))
-        with suppress(trio.RunFinishedError):
+        try:
             self._token.run_sync_soon(self.close)
+        except trio.RunFinishedError:  # nobody hears it, and nobody but this thread is left
+            self._shut()
 
     def close(self) -> None:
         """Run what there is and listen no more. On the loop; nobody may ring again."""
-        self._answer()
+        self._answer_all()
         self._scope.cancel()
+        if self._is_deaf:  # whoever listened was cancelled before
+            self._shut()
+
+    def _shut(self) -> None:
+        # Not before the last ring: while the thread may write to it, the number stays ours.
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _answer_all(self) -> None:
+        while self._calls:
+            self._answer()
 
     def _answer(self) -> None:
         calls = self._calls
-        while calls:
+        for _ in range(len(calls)):  # whoever rings meanwhile is heard after the others had a turn
             call, args = calls.popleft()
             try:
                 call(*args)
@@ -77,12 +91,12 @@ class Bell:
                     if sys.platform == "linux":
                         os.eventfd_read(self._fd)
                     self._answer()
-            os.close(self._fd)  # only now: while the thread may ring, its number stays ours
+            self._shut()
         finally:
             # When a run crashes, its own tasks are cancelled before those that wait for verdicts
             # have them; callbacks go on to its end.
             self._is_deaf = True
-            self._answer()
+            self._answer_all()
 
 
 def _raise(bug: BaseException) -> None:

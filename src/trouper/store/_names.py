@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ class Names:
     Making, renaming and removing a file changes the time of its directory. While that stands, the
     names in it are what they were, and one look will do. The time comes from a clock that ticks: it
     is trusted when it has stood for longer than a tick, since what happens from then on shows.
+    Where a name is a symbolic link, another directory decides, and every name is looked up each
+    time. A mount over a file changes no directory, and shows after `TRUST`.
 
     Args:
         directory: The store's directory, by its full path.
@@ -55,14 +58,17 @@ class Names:
             seen = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
             if seen == self._seen and begin < self._trusted_until:
                 return True
+            is_plain = True
             for path, inode in self._inodes.items():
-                found = os.stat(path)
+                found = os.lstat(path)
+                if stat.S_ISLNK(found.st_mode):
+                    is_plain, found = False, os.stat(path)
                 if (found.st_dev, found.st_ino) != inode:
                     return False
         except OSError:
             return False
         if seen != self._seen:
             self._seen, self._since, self._trusted_until = seen, self._clock(), 0.0
-        elif begin - self._since > (FINE if seen[0] % 1_000_000_000 else COARSE):
+        elif is_plain and begin - self._since > (FINE if seen[0] % 1_000_000_000 else COARSE):
             self._trusted_until = begin + TRUST
         return True
