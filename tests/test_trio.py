@@ -28,6 +28,11 @@ async def test_a_changed_trio_is_refused_with_a_sentence(monkeypatch: pytest.Mon
         _trio.check()
     monkeypatch.undo()
     monkeypatch.setattr(_trio, "_checked_version", "")
+    monkeypatch.setattr(_trio, "holds_lock", lambda task: False)
+    with pytest.raises(InvariantError, match="a held lock does not show"):
+        _trio.check()
+    monkeypatch.undo()
+    monkeypatch.setattr(_trio, "_checked_version", "")
     monkeypatch.setattr(_trio, "call_hidden", lambda fn: fn())
     with pytest.raises(InvariantError, match="works although trio is hidden"):
         _trio.check()

@@ -1,8 +1,8 @@
 """Everything this library takes from trio that trio does not promise to keep.
 
-Three needs, no more: to see that a handler left a cancel scope open (one compare per pass); to
-step a coroutine with trio out of sight, so that a durable function cannot await anything of trio's;
-and to wait many times in what trio makes for one wait, which is a fifth of a round trip.
+Three needs: to see that a cancel scope or a lock was left behind (a compare, a look-up); to step a
+coroutine with trio out of sight, so that a durable function cannot await anything of trio's; and to
+wait many times in what trio makes for one wait, which is a fifth of a round trip.
 `check` proves all against the installed trio when a system opens: a changed one is refused.
 
 A fourth need has only the explorer of schedules: that tasks which can run at the same time run in
@@ -25,6 +25,7 @@ import outcome
 import sniffio
 import trio
 from trio._core import _run  # pyright: ignore[reportPrivateUsage]
+from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER as _BREAKERS
 from trio._core._run import GLOBAL_RUN_CONTEXT  # pyright: ignore[reportPrivateImportUsage]
 
 from .errors import InvariantError
@@ -34,6 +35,7 @@ T = TypeVar("T")
 # The innermost cancel scope of a task, as an opaque object to compare by identity.
 cancel_status_of: Callable[[trio.lowlevel.Task], object] = attrgetter("_cancel_status")
 is_cancelled = attrgetter("_cancel_status.effectively_cancelled")  # whether one around it is
+holds_lock = _BREAKERS.__contains__  # whether the end of this task would break a `trio.Lock`
 
 _RANDOM: Final = random.Random
 _checked_version = ""
@@ -252,11 +254,8 @@ class HeldDeadlines:
 
 
 def has_callbacks() -> bool:
-    """Tell whether ``run_sync_soon`` was called and its callbacks did not run yet.
-
-    `trio.lowlevel.current_statistics` says so as well, and fifty things more.
-    """
-    calls = GLOBAL_RUN_CONTEXT.runner.entry_queue
+    """Tell whether ``run_sync_soon`` was called and its callbacks did not run yet."""
+    calls = GLOBAL_RUN_CONTEXT.runner.entry_queue  # current_statistics() tells fifty things more
     return bool(calls.queue or calls.idempotent_queue)
 
 
@@ -302,11 +301,8 @@ def _order_is_kept() -> str | None:
     found = _woken_cancelled_and_late()
     woken = [word for n in range(3) for word in (f"w{n} woken", f"w{n} ends")]
     expected = {"not late", *woken, *(f"w{n} ends" for n in range(3, 6))}
-    by_age = (
-        [word for word in found if word in woken],
-        [word for word in found if word not in woken],
-    )
-    if by_age[0] != woken or by_age[1][1:] != [f"w{n} ends" for n in range(3, 6)]:
+    first, rest = ([word for word in found if (word in woken) is it] for it in (True, False))
+    if first != woken or rest[1:] != [f"w{n} ends" for n in range(3, 6)]:
         return f"tasks that can run at the same time ran in the order {found}"
     return None if set(found) == expected else f"what is woken and cancelled did {found}"
 
@@ -353,20 +349,24 @@ def check() -> None:
     global _checked_version
     if _checked_version == trio.__version__:
         return
-    problem = _scope_is_seen() or _trio_can_be_hidden() or _a_trap_can_be_kept()
+    problem = _what_is_left_is_seen() or _trio_can_be_hidden() or _a_trap_can_be_kept()
     if problem is not None:
         raise _changed(problem, "")
     _checked_version = trio.__version__
 
 
-def _scope_is_seen() -> str | None:
+def _what_is_left_is_seen() -> str | None:
     task = trio.lowlevel.current_task()
     before = inside = cancel_status_of(task)
     with trio.CancelScope():  # noqa: ASYNC100 - entered only to be seen
         inside = cancel_status_of(task) if is_cancelled(task) is False else before
     if before is None or inside is before or cancel_status_of(task) is not before:
         return "an open cancel scope does not show in Task._cancel_status"
-    return None
+    lock = trio.Lock()
+    lock.acquire_nowait()
+    is_seen = holds_lock(task)
+    lock.release()
+    return None if is_seen else "a held lock does not show in GLOBAL_PARKING_LOT_BREAKER"
 
 
 def _trio_can_be_hidden() -> str | None:

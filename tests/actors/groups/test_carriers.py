@@ -16,6 +16,7 @@ from trio.lowlevel import Task, current_task
 from trouper.actors.groups._carriers import SPARE, Carriers
 
 WHERE: ContextVar[str] = ContextVar("where", default="nowhere")
+KEPT: ContextVar[Any] = ContextVar("kept", default=None)
 
 
 async def carried(carriers: Carriers, fn: Callable[..., Awaitable[Any]], name: str) -> Any:
@@ -129,6 +130,61 @@ async def test_a_task_that_waits_holds_nothing_of_its_last_job() -> None:
         await trio.testing.wait_all_tasks_blocked()
         gc.collect()
         assert known() is None
+        carriers.close()
+
+
+async def test_a_task_that_waits_holds_no_variable_that_its_last_job_set() -> None:
+    class Thing:
+        pass
+
+    known: list[weakref.ref[Thing]] = []
+
+    async def keep() -> None:
+        thing = Thing()
+        known.append(weakref.ref(thing))
+        KEPT.set(thing)
+
+    async with trio.open_nursery() as nursery:
+        carriers = Carriers(nursery, copy_context())
+        for _ in range(2):  # in the task's first context, and in one that it was given
+            await carried(carriers, keep, "job")
+            gc.collect()
+            assert known[-1]() is None
+        carriers.close()
+
+
+async def test_a_task_that_holds_a_lock_carries_no_other_and_breaks_it() -> None:
+    lock = trio.Lock()
+
+    async def leak() -> Task:
+        await lock.acquire()
+        return current_task()
+
+    async def release() -> Task:
+        with pytest.raises(RuntimeError):
+            lock.release()
+        return current_task()
+
+    async with trio.open_nursery() as nursery:
+        carriers = Carriers(nursery, copy_context())
+        assert await carried(carriers, leak, "leaky") is not await carried(
+            carriers, release, "next"
+        )
+        with pytest.raises(trio.BrokenResourceError):  # and does not wait for ever
+            await lock.acquire()
+        carriers.close()
+
+
+async def test_a_task_that_released_its_lock_carries_the_next() -> None:
+    lock = trio.Lock()
+
+    async def locked() -> Task:
+        async with lock:
+            return current_task()
+
+    async with trio.open_nursery() as nursery:
+        carriers = Carriers(nursery, copy_context())
+        assert len({await carried(carriers, locked, "job") for _ in range(3)}) == 1
         carriers.close()
 
 

@@ -2,7 +2,9 @@
 
 To make a task, and to end it, costs more than many an effect does, and it would stand between a
 flush and the effect behind it. A task that has carried an attempt therefore waits for the next one,
-which finds in it what it would in a new task: a context of its own, and nothing that is open.
+which finds in it a context of its own, and nothing that is open. It is the same task nevertheless:
+what the last one noted by `current_task`, or borrowed of a `trio.CapacityLimiter` and did not give
+back, is found too (docs/how-to/durable-work.md says so).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, enable_ki_protection, reschedule
 
-from ..._trio import WOKEN, Trap, cancel_status_of, wait_in
+from ..._trio import WOKEN, Trap, cancel_status_of, holds_lock, wait_in
 
 SPARE: Final = 64
 """So many tasks wait for work at most; more of them end. A group of 50 finds its tasks here."""
@@ -100,8 +102,14 @@ class Carriers:
             carrier.job = None
             await fn(*args)
             del fn, args  # what they hold shall not live as long as this task
-            is_clean = cancel_status_of(task) is status and not task.child_nurseries
+            # The end of a task breaks the locks it did not release; going on, it would keep them.
+            is_clean = (
+                cancel_status_of(task) is status
+                and not task.child_nurseries
+                and not holds_lock(task)
+            )
             if not (self._keeps and is_clean and len(self._waiting) < SPARE):
                 return
             task.name = WAITING
+            task.context = self._context  # no longer the one in which the job set variables
             await carrier.wait()
