@@ -46,6 +46,7 @@ from ._lifecycle import StopKind, finish, run_started, run_stopping, stop_childr
 from ._local import LocalRef
 from ._parts import Parts
 from ._protocol import Protocol, is_protocol
+from ._seconds import check_seconds
 
 # What an actor's name must not hold: "/" parts a path, "#" marks a name made by the runtime.
 RESERVED: Final = ("/", "#")
@@ -273,17 +274,6 @@ def check_redeliver(redeliver: int, restart: Restart) -> None:
         raise ValueError(f"redeliver must be 0 or more, not {redeliver}")
     if redeliver and restart == "never":
         raise ValueError(f"redeliver={redeliver} needs an actor that restarts; give it restart=")
-
-
-def check_seconds(what: str, seconds: float) -> float:
-    """Refuse a duration that is none.
-
-    Raises:
-        ValueError: It is negative, or not a number.
-    """
-    if not seconds >= 0:
-        raise ValueError(f"{what} must be 0 seconds or more, not {seconds}")
-    return seconds
 
 
 def check_name(whose: str, name: object) -> str:

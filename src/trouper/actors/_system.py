@@ -26,7 +26,8 @@ from ._dead_letters import DeadLetters
 from ._lifecycle import shut
 from ._messages import N
 from ._parts import Parts
-from ._runtime import Runtime, check_capacity, check_name, check_seconds, check_strategy
+from ._runtime import Runtime, check_capacity, check_name, check_strategy
+from ._seconds import check_seconds
 from ._services import CloseMode, Service
 from ._spawner import Spawner
 from ._tree import actor_node

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from trouper.actors.groups import (
     EffectHost,
@@ -13,6 +15,7 @@ from trouper.actors.groups import (
     GroupHandle,
     LmdbHost,
     MemoryHost,
+    open_host,
 )
 from trouper.errors import CorruptRecord, EffectGroupsUnsupported, PathRefused
 from trouper.store import LmdbStore, MemoryStore
@@ -131,3 +134,44 @@ def test_what_is_no_store_or_resolver_is_refused_by_name(make: Any, says: str) -
 def test_an_empty_path_names_no_store() -> None:
     with pytest.raises(PathRefused, match="empty"):
         LmdbHost("")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("mine")])
+async def test_whatever_ends_the_block_leaves_it_as_itself(tier: Any, error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        async with tier():
+            raise error
+    assert caught.value is error
+
+
+async def test_a_cancel_of_the_block_ends_at_its_scope(tier: Any) -> None:
+    with trio.CancelScope() as scope:
+        async with tier():
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shutdown": -1}, "shutdown must be 0 seconds or more, not -1"),
+        ({"shutdown": math.nan}, "shutdown must be 0 seconds or more, not nan"),
+        ({"shutdown": "x"}, "shutdown is a number of seconds, not 'x'"),
+        ({"lease": -1}, "lease must be 0 seconds or more, not -1"),
+        ({"lease": math.nan}, "lease must be 0 seconds or more, not nan"),
+        ({"lease": 0}, "lease must be more than 0 seconds"),
+        ({"lease": math.inf}, "lease must be more than 0 seconds, and finite"),
+        ({"lease": "x"}, "lease is a number of seconds, not 'x'"),
+    ],
+)
+async def test_terms_that_cannot_be_are_refused_when_a_host_is_made(
+    tier: Any, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        tier(**options)
+    store = MemoryStore()
+    with pytest.raises((TypeError, ValueError), match=says):
+        async with open_host(store, **options):
+            raise AssertionError("it opened")
+    assert not store.is_open

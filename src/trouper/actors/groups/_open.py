@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -9,10 +10,22 @@ import trio
 
 from ...mailbox import Dispatcher
 from ...store import Store
+from .._seconds import check_seconds
 from ._host import LEASE, EffectHost
 from ._runner import RunnerResolver
 from ._signals import SIGNALS_KEPT
 from ._timer import WallClock
+
+
+def check_terms(lease: float, shutdown: float) -> None:
+    """Refuse terms on which no host could hold a claim, or end.
+
+    Raises:
+        TypeError, ValueError: Saying which one it is, and what is wrong with it.
+    """
+    check_seconds("shutdown", shutdown)
+    if not 0 < check_seconds("lease", lease) < math.inf:
+        raise ValueError(f"lease must be more than 0 seconds, and finite, not {lease}")
 
 
 @asynccontextmanager
@@ -29,7 +42,11 @@ async def open_host(
     Leaving the block gives running children ``shutdown`` seconds, then ends them without a
     terminal: whoever opens the group again goes on where it was. Without a resolver the host is
     unwired. An error of the block leaves it as itself.
+
+    Raises:
+        TypeError, ValueError: An option cannot be. The store stays as it is.
     """
+    check_terms(lease, shutdown)
     failures: list[BaseException] = []
     async with AsyncExitStack() as around:
         if not store.is_open:
@@ -57,7 +74,7 @@ async def open_host(
                     host.register(resolver)
                 with body:
                     yield host
-            except (Exception, KeyboardInterrupt) as error:
+            except BaseException as error:
                 failures.append(error)  # to leave as itself, and not in a group of the nursery
             finally:
                 with trio.CancelScope(shield=True):

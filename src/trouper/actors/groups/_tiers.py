@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, final
 
 from ...store import LmdbStore, MemoryStore, Store
 from ._host import LEASE, EffectHost
-from ._open import open_host
+from ._open import check_terms, open_host
 from ._runner import RunnerResolver
 from ._signals import SIGNALS_KEPT
 
@@ -28,6 +28,9 @@ class EmbeddedHost(Generic[S_co]):
         lease: Seconds for which a claim holds; its host renews it while the work runs.
         shutdown: Seconds that running children have when the block is left.
         signal_limit: Signals kept for one name at one address.
+
+    Raises:
+        TypeError, ValueError: An option cannot be, or what is given is no resolver.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class EmbeddedHost(Generic[S_co]):
             raise TypeError(
                 f"a resolver is a function from an envelope to a runner, {resolver!r:.80} is none"
             )
+        check_terms(lease, shutdown)
         self.store = store
         self._resolver = resolver
         self._lease = lease
