@@ -21,6 +21,7 @@ from trouper import (
     LmdbStore,
     MemoryStore,
     Request,
+    Tell,
     applies,
     decides,
     handles,
@@ -614,3 +615,30 @@ async def test_a_ref_on_another_thread_is_refused_and_keeps_nothing(
             await trio.to_thread.run_sync(ref.tell, till.Add(10))
         with trio.fail_after(5):
             assert await ref.ask(till.Read()) == 1
+
+
+async def test_one_that_sleeps_at_once_does_not_sleep_over_its_mail(
+    till: SimpleNamespace, mock_clock: trio.testing.MockClock
+) -> None:
+    class Brief(till.Counting, name="brief", passivate_after=0):  # type: ignore[misc, name-defined, call-arg]
+        pass
+
+    async with open_system("shop") as system:
+        ref: Any = await system.actor(Brief, "a")
+        for n in range(60):
+            ref.tell(till.Add(1))
+            assert await ref.ask(till.Add(1)) == 2 * n + 2
+            for _ in range(n % 7):
+                await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
+        assert paths(system) == []  # and asleep it is
+
+
+async def test_what_is_told_is_not_kept_in_memory(till: SimpleNamespace) -> None:
+    async with open_system("shop") as system:
+        ref: Any = await system.actor(till.Counting, "a")
+        ref.tell(till.Forward([Tell(ref, till.Add(1))]))
+        await ref.ask(till.Add(1, ["large"]))
+        await trio.testing.wait_all_tasks_blocked()
+        unit = ref.target.units._spare
+        assert (unit.rows, unit.answers, unit.bodies, unit.state) == ([], [], [], None)

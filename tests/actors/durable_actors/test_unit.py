@@ -406,6 +406,23 @@ def test_beyond_keep_replies_the_oldest_is_forgotten_with_its_row(till: SimpleNa
     assert len(rows) == size  # a reply came, a reply went; the record lies in the head
 
 
+def test_an_id_that_came_again_after_it_was_forgotten_counts_from_then_on(
+    till: SimpleNamespace,
+) -> None:
+    """With a smaller window in between, two rows may hold the same id: the later one counts."""
+    rows = Rows()
+    for keep, idents in ((3, "a"), (1, "bca"), (3, "de")):
+        units = units_of(till, rows, keep_replies=keep)
+        for ident in idents:
+            take(till, units, till.Add(1, None, ident))
+            flush(units, rows)
+    assert rows.history() == [1] * 6
+    units = units_of(till, rows, keep_replies=3)
+    assert list(units._replies._known) == ["a", "d", "e"]
+    take(till, units, till.Add(1, None, "a"))
+    assert units.is_idle  # it was answered before, and decides nothing
+
+
 @pytest.mark.proves("Durable actors: idempotency id")
 def test_a_message_that_comes_again_before_it_is_durable_waits_with_the_first(
     till: SimpleNamespace,

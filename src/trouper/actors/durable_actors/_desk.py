@@ -181,6 +181,7 @@ class Desk(Stepper):
                             self.dispatcher.late += 1
                     else:
                         self._release(answer, None)
+                units.keep(unit)
             if self._landed is not None:
                 self._landed.set()
                 self._landed = None

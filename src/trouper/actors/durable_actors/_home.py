@@ -208,7 +208,10 @@ class Home:
             after = desk.limits.passivate_after or 0.0
             if desk.ref.target is not desk:
                 continue  # another life has begun, or none
-            due = (now if desk.is_busy else desk.since) + after
+            if desk.is_busy:
+                desk.is_timed = False  # it says when it is idle again
+                continue
+            due = desk.since + after
             if due > now:
                 heappush(heap, (due, next(self._serial), desk))
                 continue

@@ -42,9 +42,11 @@ class Replies:
     def __init__(self, keep: int, last: int = 0, rows: Iterable[tuple[int, ReplyRow]] = ()) -> None:
         self.keep = keep
         self.last = last  # number of the latest one, ever
-        self._known = OrderedDict(
-            (row.ident, Known(number, row.message, row.reply, None)) for number, row in rows
-        )
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        for number, row in rows:
+            # Under an id that was forgotten once and came again there may be two: the later counts.
+            self._known.pop(row.ident, None)
+            self._known[row.ident] = Known(number, row.message, row.reply, None)
 
     def find(self, ident: str, message: bytes) -> Known | None:
         """Return what was recorded under an id.

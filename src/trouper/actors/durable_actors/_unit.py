@@ -79,10 +79,10 @@ class Unit(SealedUnit):
         self.replies: list[Known] | None = None  # recorded under ids; most units have none
 
     def clear(self) -> None:
-        """Make it as good as new, once it has landed and everybody is told."""
+        """Let go of all that it held, once it has landed and everybody is told."""
         self.rows.clear()
         self.answers.clear()
-        self.forgotten = self.replies = None
+        self.forgotten = self.replies = self.state = None
 
     def __call__(self, tx: Tx) -> None:
         """Write it; the unit that the store runs.
@@ -291,10 +291,7 @@ class Units:
     def _new_unit(self) -> Unit:
         # Two of them serve for a life: what lives through a flush is looked at by the collector.
         unit, self._spare = self._spare, None
-        if unit is None:
-            return Unit(self.key)
-        unit.clear()
-        return unit
+        return Unit(self.key) if unit is None else unit
 
     def _owe(self, answer: Answer) -> Answer | None:
         """Hold an answer back while what it was decided on is not committed."""
@@ -342,17 +339,18 @@ class Units:
             self._snapshot, self.snapshot_error = self.records, None
 
     def land(self) -> list[Answer]:
-        """Make the unit in flight visible: it is durable. Return what is owed now.
-
-        The list is good until the next message is taken.
-        """
+        """Make the unit in flight visible: it is durable. Return what is owed now."""
         unit, self.flight = self.flight, None
         assert unit is not None
-        self._spare = unit
         self.committed = unit.state
         for known in unit.replies or ():
             known.unit = None
         return unit.answers
+
+    def keep(self, unit: Unit) -> None:
+        """Use a unit again that has landed, and whose answers are all told."""
+        unit.clear()
+        self._spare = unit
 
     def drop_open(self) -> list[Answer]:
         """Drop the open unit, which was never submitted; return the answers that will not come."""
