@@ -72,7 +72,9 @@ class GatedReady:
         return self._through.popleft()
 
     def release(self, item: Any) -> None:
-        """Let something run."""
+        """Let something run, unless nobody is left to run it: the system has ended."""
+        if self.dispatcher.closed:
+            return
         self._through.append(item)
         self._gate.is_served = True
         if self.dispatcher.parked:
