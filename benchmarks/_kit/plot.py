@@ -10,7 +10,7 @@ from pathlib import Path
 from .report import Result, times
 from .rows import Comparison
 
-WIDTH, LABEL, LINE, TOP, BOTTOM = 960, 370, 20, 70, 56
+WIDTH, LABEL, LINE, TOP, BOTTOM = 1020, 430, 20, 70, 56
 COLOURS = {"aim": "#2a7f4f", "must": "#7cb342", "missed": "#c62828", "": "#90a4ae"}
 SMALLEST, LARGEST = 0.1, 1000.0
 
